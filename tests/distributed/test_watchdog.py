@@ -50,7 +50,8 @@ class DictStore:
 
 def status(heartbeat: int, *, waiting: bool = False, idle: float = 0.0) -> str:
     place = {"heartbeat": heartbeat, "step": 7, "phase": "rollout/decode", "samples": ["a"]}
-    return json.dumps({**place, "outside": "", "waiting": waiting, "idle_seconds": idle})
+    rest = {"outside": "", "waiting": waiting, "ended": False, "idle_seconds": idle}
+    return json.dumps({**place, **rest})
 
 
 def watchdog_of(rank: int) -> tuple[DictStore, Watchdog]:
@@ -101,6 +102,18 @@ def test_a_rank_without_heartbeats_is_named_with_its_last_status() -> None:
     assert verdict.startswith(
         "rank 2 has sent no heartbeat for 6 s: step 7, rollout/decode, samples ['a']"
     )
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_rank_whose_work_is_done_is_not_lost_and_one_that_failed_is(fails: bool) -> None:
+    store, second = watchdog_of(1)
+    with suppress(ValueError), second.watching(), phase("save"):
+        if fails:
+            raise ValueError
+    first = Watchdog(Ranks(rank=0, size=3), store, step_timeout=10.0, heartbeat_timeout=5.0)
+    assert first.verdict(0.0) is None
+    verdict = first.verdict(99.0)
+    assert (verdict or "").startswith("rank 1 has sent no heartbeat for 99 s") == fails
 
 
 def test_ranks_without_progress_are_named_and_ranks_that_wait_for_them_are_not() -> None:
@@ -215,6 +228,19 @@ def test_the_rank_that_failed_first_is_reported_once(
         store.set(STOP_KEY, json.dumps({"rank": stop, "message": "the verdict"}))
     assert report_failure(codes, outputs, store) > 0
     assert capsys.readouterr().err.strip() == message
+
+
+@pytest.mark.parametrize(("code", "how"), [(1, "failed"), (-9, "was killed by SIGKILL")])
+def test_a_failure_of_the_first_rank_after_the_last_step_blames_no_other_rank(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, how: str
+) -> None:
+    """Its `on_end` may go on when the others have exited."""
+    store = DictStore()
+    for rank in range(3):
+        store.set(status_key(rank), RankStatus(step=7, ended=True).to_json(1))
+    assert report_failure([code, 0, 0], [tmp_path / "0"] * 3, store) == 1
+    line = f"vlrft: rank 0 {how} after the last step; checkpoint and report are written"
+    assert capsys.readouterr().err.strip() == line
 
 
 @pytest.mark.parametrize(

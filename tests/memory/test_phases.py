@@ -10,7 +10,7 @@ from tests.memory.shapes import DECODER, MODEL, WEIGHTS
 from vlrft.config import UpdateConfig
 from vlrft.engine.single import Single
 from vlrft.memory import transient
-from vlrft.memory.phases import held_throughout, plan, sampling_phase, save_phase
+from vlrft.memory.phases import checkpoint_size, held_throughout, plan, sampling_phase, save_phase
 from vlrft.memory.plan import MemoryPhase, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import RankMemory
 from vlrft.memory.sampling_phase import sampling_logits, shared_prefix_memory
@@ -74,6 +74,11 @@ def test_memory_of_the_whole_stage_by_hand() -> None:
         "optimiser moments": 2000,
         "pixels and features": pixels,
     }
+    half = replace(MODEL, weights=replace(WEIGHTS, half=1000))
+    averaged = replace(work, averaged=True)
+    assert held_throughout(half, averaged, alone(half))["reference weights"] == 1000 + 2000
+    sizes = [checkpoint_size(half, each, alone(half)) for each in (work, averaged)]
+    assert sizes[1] - sizes[0] == 1000  # float32 in place of bfloat16
     lora = replace(MODEL, weights=replace(WEIGHTS, total=1100, trained=100, adapted=30))
     assert held_throughout(lora, work, alone(lora))["reference weights"] == 0
     assert save_phase(lora, alone(lora), {}).parts == {"weights": 30 * (4 + 8)}

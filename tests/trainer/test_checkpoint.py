@@ -62,6 +62,15 @@ def test_the_newest_and_the_best_are_kept(checkpoints: Checkpoints) -> None:
     assert names(checkpoints) == {"step_2", "step_4", "step_5", "last"}
 
 
+def test_of_checkpoints_with_one_score_the_nearest_to_its_evaluation_is_kept(
+    checkpoints: Checkpoints,
+) -> None:
+    """Saved every 10 steps, evaluated every 40: later checkpoints have the score of step 40, and were not evaluated."""
+    for step in range(40, 120, 10):
+        save(checkpoints, step, 0.9 if step < 80 else 0.4)
+    assert names(checkpoints) == {"step_40", "step_100", "step_110", "last"}
+
+
 def test_a_writer_that_is_killed_leaves_the_checkpoint_before(checkpoints: Checkpoints) -> None:
     before = save(checkpoints, 1)
 

@@ -16,7 +16,7 @@ from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import RolloutConfig, strict
 from vlrft.config.load import load_config
-from vlrft.distributed.ranks import ALONE
+from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.policy.policy import Policy
 from vlrft.reporting.run_folder.names import METRICS
 from vlrft.rollout.engines import Request, Sampling
@@ -26,6 +26,8 @@ from vlrft.schema.errors import SelfCheckError
 from vlrft.testing.small_policies import ask, sample
 from vlrft.trainer.batch import Batch, make_batch
 from vlrft.trainer.sampler_check import SamplerGap, measure_sampler_gap, require_small_gap
+from vlrft.trainer.self_checks import first_with_rows
+from vlrft.trainer.stage import Stage
 from vlrft.trainer.train import train
 
 Change = Callable[[Piece], Piece]
@@ -151,6 +153,48 @@ stages: [{steps: 1, prompts_per_step: 1}]
 eval: {limit: 1}
 prefetch_threads: 0
 """
+
+
+def test_a_stage_whose_first_step_has_no_signal_is_checked_at_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rewards of the first step are equal, as those of a weak policy often are."""
+    play = Stage.play
+
+    def reward_later(stage: Stage, step: int, *rest: Any) -> list[Group]:
+        return [
+            replace(
+                group,
+                rollouts=tuple(
+                    replace(rollout, reward=float(step > 1 and k))
+                    for k, rollout in enumerate(group.rollouts)
+                ),
+            )
+            for group in play(stage, step, *rest)
+        ]
+
+    monkeypatch.setattr(Stage, "play", reward_later)
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TINY)
+    changes = (f"rollout.engine={__name__}:Shifted", "algorithm=gpg", "stages.0.steps=3")
+    with pytest.raises(SelfCheckError, match=r"sampler_gap is 0\.01"):
+        train(load_config(str(path), changes), out=tmp_path / "run")
+    assert len((tmp_path / "run" / METRICS).read_text().splitlines()) == 1
+
+
+class RowsElsewhere(Ranks):
+    """Rank 0 of two, of which the other has a row more."""
+
+    def sum_each(self, *values: float) -> list[float]:
+        return [value + 1 for value in values]
+
+
+def test_ranks_agree_on_the_batch_that_they_check(tiny: Tiny) -> None:
+    batch, _ = make(tiny("qwen2"))
+    empty = batch.take([])
+    assert first_with_rows([empty, empty], ALONE) is None
+    assert first_with_rows([empty, batch], ALONE) is batch
+    assert first_with_rows([empty, batch], RowsElsewhere(size=2)) is empty
 
 
 def test_a_run_stops_before_its_first_update(tmp_path: Path) -> None:

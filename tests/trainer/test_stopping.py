@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from safetensors.torch import load_file
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.distributed.interrupts import Interrupted
+from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.reporting.run_result import RunResult
 from vlrft.schema.errors import ConfigError
 from vlrft.trainer.callbacks import Callback, StopTraining
@@ -149,6 +152,27 @@ def test_callbacks_see_every_event_and_the_result(observed: Recorder, whole: Pat
     assert (result.steps, result.stopped) == (4, None)
     assert result.report.is_file()
     assert "history" not in repr(result)
+
+
+def test_the_end_of_a_run_is_called_after_the_ranks_have_left_each_other(
+    config: Config, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upload may take longer than `ranks.heartbeat_timeout`, and no other rank waits for it."""
+    events: list[str] = []
+
+    @contextmanager
+    def session(config: Config) -> Iterator[Ranks]:
+        yield ALONE
+        events.append("left")
+
+    class Upload(Callback):
+        def on_end(self, result: RunResult) -> None:
+            events.append(f"{result.steps} steps")
+
+    monkeypatch.setattr("vlrft.trainer.train.rank_session", session)
+    shutil.copytree(whole, tmp_path / "run", symlinks=True)
+    train(config, out=tmp_path / "run", resume=True, callbacks=[Upload()])
+    assert events == ["left", "4 steps"]
 
 
 def test_a_callback_stops_the_run_with_a_checkpoint_and_a_report(

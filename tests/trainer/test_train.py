@@ -34,6 +34,7 @@ def test_a_run_leaves_its_files(config: Callable[..., Config], whole: Callable[.
         "score",
         "ci",
         "ci_method",
+        "threshold",
     }
     assert (summary["task"], summary["algorithm"], summary["seed"]) == ("digits", "gpg", 0)
     metrics = lines(run / "metrics.jsonl")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from tests.trainer.small_runs import assert_same_run, killed_and_resumed, lines
 from vlrft.config import Config
@@ -46,7 +48,12 @@ def test_the_rewards_of_greedy_answers_are_the_baseline_where_an_estimator_needs
 
 
 @pytest.mark.parametrize(
-    "rule", ["{update: ema, decay: 0.5}", "{update: reset, every: 2, reset_optimizer: true}"]
+    ("rule", "dtype"),
+    [
+        ("{update: ema, decay: 0.5}", "float32"),
+        ("{update: ema, decay: 0.5}", "bfloat16"),
+        ("{update: reset, every: 2, reset_optimizer: true}", "float32"),
+    ],
 )
 def test_a_moving_reference_moves_and_resumes_bit_for_bit(
     config: Callable[..., Config],
@@ -54,9 +61,11 @@ def test_a_moving_reference_moves_and_resumes_bit_for_bit(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     rule: str,
+    dtype: str,
 ) -> None:
-    moving = ("algorithm={name: grpo, reference: " + rule + "}", "stages.1.update={lr: 1.0e-2}")
-    still = whole("algorithm={name: grpo}", "stages.1.update={lr: 1.0e-2}")
+    fixed = (f"policy.dtype={dtype}", "stages.1.update={lr: 1.0e-2}")
+    moving = ("algorithm={name: grpo, reference: " + rule + "}", *fixed)
+    still = whole("algorithm={name: grpo}", *fixed)
     rows = [
         [r["kl/reference"] for r in lines(run / "metrics.jsonl") if "kl/reference" in r]
         for run in (whole(*moving), still)
@@ -66,6 +75,16 @@ def test_a_moving_reference_moves_and_resumes_bit_for_bit(
 
     resumed = killed_and_resumed(config(*moving), tmp_path / "killed", 5, monkeypatch)
     assert_same_run(whole(*moving), resumed)
+    references = [stored_reference(run) for run in (whole(*moving), resumed)]
+    assert references[0].keys() == references[1].keys()
+    assert all(torch.equal(t, references[1][name]) for name, t in references[0].items())
+    assert {t.dtype for t in references[0].values()} == {torch.float32}
+
+
+def stored_reference(run: Path) -> dict[str, torch.Tensor]:
+    """The reference's weights in the last checkpoint."""
+    state = load_file(run / "checkpoints" / "last" / "trainer" / "state.safetensors")
+    return {name: tensor for name, tensor in state.items() if name.startswith("reference/")}
 
 
 def test_a_moving_reference_needs_its_own_weights(

@@ -68,7 +68,8 @@ class SaveConfig:
     keep_last: Positive = 2
     """How many of the newest checkpoints are kept."""
     keep_best: Natural = 1
-    """How many of the best checkpoints are kept in addition, by the mean score of the last evaluation before each."""
+    """How many of the best checkpoints are kept in addition, by the mean score of the last evaluation up to each; of those with
+    one score the oldest, which is the nearest to its evaluation."""
     background: bool | None = None
     """Write checkpoints while training goes on, from a copy in host memory. null: on a GPU; not on a CPU, where the copy
     would take memory from the training, and writing its time."""
@@ -157,6 +158,6 @@ class Config:
     the policy is loaded. false: start it all the same. The plan, which is that of `vlrft doctor`, is printed in both cases."""
     self_check: bool = True
     """Compare the packed forward pass with the plain one, and its log-probs with the rollout engine's, on the first batch of
-    each stage, and stop if they differ."""
+    each stage that has rows to train on, and stop if they differ."""
     profile: bool = False
     """Write `profile.md` with the time of each phase, and a trace of two steps of each stage."""

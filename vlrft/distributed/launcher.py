@@ -112,7 +112,8 @@ def _stop(running: Sequence[subprocess.Popen[bytes]], number: int) -> int:
 def report_failure(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:
     """Prints which rank failed first, and its step and phase; returns its exit code.
 
-    A rank that was killed, or that exited with code 0, is reported before ranks with an error, which it may have caused.
+    A rank that was killed, or that exited with code 0 before its work was done, is reported before ranks with an error, which it
+    may have caused.
     """
     if store.check([STOP_KEY]):  # a watchdog has ended the run
         stop = json.loads(store.get(STOP_KEY))
@@ -120,7 +121,9 @@ def report_failure(codes: Sequence[int | None], outputs: Sequence[Path], store: 
             print(f"vlrft: {stop['message']}", file=sys.stderr)
         return 1
     killed = [rank for rank, code in enumerate(codes) if code and code < 0]
-    exited = [rank for rank, code in enumerate(codes) if code == 0]
+    statuses = [read_status(store, rank) for rank in range(len(codes))]
+    done = [status is not None and status["ended"] for status in statuses]
+    exited = [rank for rank, code in enumerate(codes) if code == 0 and not done[rank]]
     failed = killed or exited or [rank for rank, code in enumerate(codes) if code]
     rank, code = failed[0], codes[failed[0]] or 0
     how = "exited before the others" if code == 0 else "failed"
@@ -128,8 +131,13 @@ def report_failure(codes: Sequence[int | None], outputs: Sequence[Path], store: 
     if rank != 0 and code > 0:  # the output of rank 0 is already on the terminal
         lines = outputs[rank].read_text(errors="replace").splitlines()[-TAIL:]
         print("\n".join(f"rank {rank}: {line}" for line in lines), file=sys.stderr)
-    status = read_status(store, rank)
-    if status is not None and (status["step"] or status["phase"] != START):
+    status = statuses[rank]
+    if done[rank]:
+        print(
+            f"vlrft: rank {rank} {how} after the last step; checkpoint and report are written",
+            file=sys.stderr,
+        )
+    elif status is not None and (status["step"] or status["phase"] != START):
         print(f"vlrft: rank {rank} {how}: {describe(status)}; {HOW_TO_RESUME}", file=sys.stderr)
     elif code <= 0:
         print(f"vlrft: rank {rank} {how} before its first step", file=sys.stderr)

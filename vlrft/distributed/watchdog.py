@@ -55,6 +55,7 @@ class RankStatus:
     progress_at: float = field(default_factory=time.monotonic)
     changed: threading.Event = field(default_factory=threading.Event)  # to be written at once
     outside: Callable[[], str] | None = None  # what the run waits for outside of its processes
+    ended: bool = False  # without an error: no heartbeat follows
     _innermost: bool = False  # whether no phase has ended within the current one
 
     def begin(self, name: str) -> None:
@@ -92,6 +93,7 @@ class RankStatus:
                 "samples": list(self.samples[:SHOWN_SAMPLES]),
                 "outside": "" if outside is None else outside(),
                 "waiting": WAIT in phases,
+                "ended": self.ended,
                 "idle_seconds": time.monotonic() - self.progress_at,
             }
         )
@@ -141,6 +143,7 @@ class Watchdog:
         try:
             with notify(self.status):
                 yield
+            self.status.ended = True
         finally:
             self._over.set()
             self.status.changed.set()
@@ -178,7 +181,7 @@ class Watchdog:
         working: dict[int, dict[str, Any]] = {}
         for rank in checked:
             status = read_status(self.store, rank)
-            if status is None:
+            if status is None or status["ended"]:
                 continue
             heartbeat, since = self._heartbeats.get(rank, (-1, now))
             if status["heartbeat"] != heartbeat:

@@ -71,7 +71,8 @@ class WeightAccess(Protocol):
         ...
 
     def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
-        """Rank 0 holds all weights, on its device or in its host memory, to be read and written."""
+        """Rank 0 holds all weights, on its device or in its host memory, as a checkpoint stores them: adapters are exact, also
+        where the engine computes with rounded ones. The policy is not run."""
         ...
 
     def gather_in_turn(self, needs: Needs) -> Iterator[str]:

@@ -76,21 +76,23 @@ def add_copy(rank: RankMemory, model: ModelShape, work: StepWork) -> RankMemory:
 
 def checkpoint_size(model: ModelShape, work: StepWork, rank: RankMemory) -> int:
     """Bytes of a checkpoint, each weight once: the plain model; adapters, as a folder of their own and in the state; the
-    optimiser's state; a reference that may move."""
+    optimiser's state; a reference that may move, in float32 where it is an average."""
     weights = model.weights
     adapters = weights.total - weights.base
     optimiser = add_parts(rank.saving, rank.checkpoint)
     optimiser.pop("weights", None)  # that an engine gathers
-    reference = weights.trained if work.reference and not adapters else 0
+    exact = weights.trained + (weights.half if work.averaged else 0)
+    reference = exact if work.reference and not adapters else 0
     return weights.plain + 2 * adapters + sum(optimiser.values()) + reference
 
 
 def held_throughout(model: ModelShape, work: StepWork, rank: RankMemory) -> dict[str, int]:
     """Allocated for the whole stage: the train engine's part, a reference's weights (unsharded on each rank; with LoRA
-    the reference is the policy without adapters and has none), images."""
+    the reference is the policy without adapters and has none) and the float32 copies of those that are averaged, images."""
     weights = model.weights
     lora = weights.base < weights.total
-    reference = weights.total if work.reference and not lora else 0
+    copies = 2 * weights.half if work.averaged else 0
+    reference = weights.total + copies if work.reference and not lora else 0
     others = {"reference weights": reference, **pixel_bytes(model, work.prompts, work)}
     return add_parts(rank.held, others)
 

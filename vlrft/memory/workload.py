@@ -32,6 +32,7 @@ class StepWork:
     micro_tokens: int  # update.max_tokens_per_micro_batch
     updates: int = 1  # optimiser steps, each over its own part of the prompts
     reference: bool = False  # the objective needs a reference's log-probs
+    averaged: bool = False  # the reference is a moving average, kept in float32 where weights are in half precision
     rollout: RolloutWork | None = None  # None: the completions are gold answers
     evaluation: RolloutWork | None = None
     self_check: bool = False

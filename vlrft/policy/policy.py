@@ -29,6 +29,8 @@ from vlrft.policy.trainable import without_adapters
 from vlrft.policy.weight_files import Write
 from vlrft.schema.errors import ConfigError
 
+HALF = (torch.bfloat16, torch.float16)
+
 
 class Policy:
     """A model with its chat. `model` is a transformers causal model, or a peft model around one."""
@@ -52,6 +54,8 @@ class Policy:
         self.rank_sync: RankSync = Unsynchronised()  # while sampling
         self.sharded_scorer: ScorerCall | None = None
         """The scorer of an engine that keeps the weights elsewhere, while `model` is without them."""
+        self.float32_copies: dict[str, Tensor] = {}
+        """Of trained half-precision weights, where they are kept for `move_towards`."""
         self.trained_names = tuple(n for n, p in model.named_parameters() if p.requires_grad)
 
     @property
@@ -153,12 +157,16 @@ class Policy:
         named = dict(self.model.named_parameters())
         return {name: named[name].detach() for name in self.trained_names}
 
+    def exact_weights(self) -> dict[str, Tensor]:
+        """The tensors of `trained_weights`, or their float32 copies where there are any; `load_weights` restores both."""
+        return self.trained_weights() | self.float32_copies
+
     def weights(self, gather: Gather = iter) -> PolicyWeights:
         """All parameters by their names in the transformers model, one at a time. `gather`: see `PolicyWeights`."""
         return PolicyWeights(self.model, gather)
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copies tensors that `trained_weights` returned. Raises ConfigError when the names differ."""
+        """Copies tensors that `trained_weights` or `exact_weights` returned. Raises ConfigError when the names differ."""
         trained = self.trained_weights()
         if different := sorted(trained.keys() ^ weights.keys()):
             raise ConfigError(
@@ -167,14 +175,23 @@ class Policy:
                     "the run that wrote the checkpoint"
                 ]
             )
-        for name, tensor in trained.items():
+        for name, tensor in [*trained.items(), *self.float32_copies.items()]:
             tensor.copy_(weights[name])
 
+    def keep_float32_copies(self) -> None:
+        """Makes `move_towards` move float32 copies of the trained half-precision weights: near 0.02 bfloat16 has steps of 1.2e-4,
+        and a hundredth of a distance is mostly less than half of that, so that weights in bfloat16 would never move."""
+        trained = self.trained_weights()
+        self.float32_copies = {n: t.float() for n, t in trained.items() if t.dtype in HALF}
+
     def move_towards(self, other: Policy, share: float) -> None:
-        """Moves the trained weights by `share` of the distance to another policy's, of the same shapes."""
-        target = other.trained_weights()
+        """Moves the trained weights by `share` of the distance to another policy's, of the same shapes; those with a float32 copy
+        are that copy, rounded."""
+        target, moved = other.trained_weights(), self.exact_weights()
         for name, tensor in self.trained_weights().items():
-            tensor.lerp_(target[name], share)
+            moved[name].lerp_(target[name].to(moved[name].dtype), share)
+            if name in self.float32_copies:
+                tensor.copy_(moved[name])
 
     def save(self, path: Path, write: Write | None = None) -> dict[str, str]:
         """Writes a folder that AutoModelForImageTextToText and AutoProcessor load (text only: AutoModelForCausalLM and

@@ -38,7 +38,8 @@ class Callback(Protocol):
         return
 
     def on_end(self, result: RunResult) -> None:
-        """After the report, where the run is complete or a callback has stopped it; not after an error."""
+        """After the report, where the run is complete or a callback has stopped it; not after an error. The other ranks have
+        ended then, so it may take any time."""
         return
 
 

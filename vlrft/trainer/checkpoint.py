@@ -63,7 +63,7 @@ class Checkpoints:
         a write that is not finished is waited for first.
 
         Deletes the checkpoints of later steps, which exist where the run was resumed from an earlier step.
-        `score` (higher is better; None or NaN: no score) decides which checkpoints `keep_best` keeps.
+        `score` (higher is better; None or NaN: no score) decides which checkpoints `keep_best` keeps; of equal ones the first.
         Raises CheckpointError where the disk cannot be written.
         """
         self.wait()
@@ -168,11 +168,12 @@ class Checkpoints:
         sync_folder(self.root)
 
     def _prune(self, newest: int) -> None:
-        """Deletes all checkpoints but the last `keep_last` up to `newest` and the best `keep_best` of those with a score."""
+        """Deletes all checkpoints but the last `keep_last` up to `newest` and the best `keep_best` of those with a score. Those between
+        two evaluations have the same score: the first of them is the nearest to the policy that was evaluated."""
         checkpoints = self._steps()
         steps = sorted((p for p in checkpoints if step_of(p) <= newest), key=step_of, reverse=True)
         scored = [(s, p) for p in steps if (s := score_of(p)) is not None]
-        best = [p for _, p in sorted(scored, key=lambda pair: -pair[0])]
+        best = [p for _, p in sorted(scored, key=lambda pair: (-pair[0], step_of(pair[1])))]
         keep = {*steps[: self.keep_last], *best[: self.keep_best]}
         for path in checkpoints:
             if path not in keep:

@@ -12,10 +12,12 @@ def build_reference(
     settings: StageSettings, policy: Policy, resumed: TrainerState | None
 ) -> Policy | None:
     """None where the algorithm needs none: else the policy as it is at the stage's start (with LoRA: the model without
-    adapters), or as stored in the checkpoint `resumed`."""
+    adapters), or as stored in the checkpoint `resumed`. A moving average of half-precision weights is kept in float32, too."""
     if not settings.algorithm.needs.ref_logprobs:
         return None
     reference = policy.reference()
+    if settings.algorithm.reference.update == "ema":
+        reference.keep_float32_copies()
     if resumed is not None:
         reference.load_weights(resumed.under("reference"))
     return reference

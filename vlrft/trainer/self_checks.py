@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vlrft.distributed.ranks import Ranks
 from vlrft.engine import TrainEngine
 from vlrft.rollout.engines import Sampling
 from vlrft.trainer.ahead.probe import resample
@@ -15,16 +16,24 @@ from vlrft.trainer.update import check_packing
 
 def check_step(stage: Stage, step: int, engine: TrainEngine, batches: Sequence[Batch]) -> None:
     """The checks that are due before the update of a step. Raises SelfCheckError on every rank where one fails."""
+    if step == stage.settings.first + 1:
+        stage.unchecked = stage.run_config.self_check
     if not batches:
         return
-    if stage.run_config.self_check and step == stage.settings.first + 1:
-        _check_first(stage, engine, batches[0])
+    if stage.unchecked and (batch := first_with_rows(batches, stage.ranks)) is not None:
+        _check_first(stage, engine, batch)
+        stage.unchecked = False
     if stage.settings.algorithm.answers == "sampled":
         _check_sampler(stage, step, engine, batches[0])
 
 
+def first_with_rows(batches: Sequence[Batch], ranks: Ranks) -> Batch | None:
+    """The first of a step's batches of which some rank has rows; None where all rewards are equal. Every rank calls it."""
+    return next((batch for batch in batches if ranks.sum_count(len(batch.ids))), None)
+
+
 def _check_first(stage: Stage, engine: TrainEngine, batch: Batch) -> None:
-    """At the stage's first step: the packed forward pass against the unpacked one, and its log-probs against those of the
+    """Before the stage's first update: the packed forward pass against the unpacked one, and its log-probs against those of the
     rollout engine, where no gate compares them."""
     policy, settings = stage.policy, stage.settings
     with engine.unsharded():

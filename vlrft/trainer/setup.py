@@ -15,7 +15,7 @@ from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import check_quantization, find_engine
 from vlrft.envs import EnvRegistry
 from vlrft.policy.chat import Chat
-from vlrft.policy.load import load_policy
+from vlrft.policy.load import bounds_warning, load_policy
 from vlrft.policy.policy import Policy
 from vlrft.reporting.files import read_log
 from vlrft.reporting.run_folder.names import CHECKPOINTS, METRICS
@@ -140,10 +140,11 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     )
     for line in [*notes, *advice(settings), *list_left_out(named, folder.path, ranks)]:
         log.message(line)
+    warnings = [bounds_warning(config.policy, policy.chat)]
     if config.policy.model is not None:
-        warnings = (loaded.box_warning(policy.box_unit) for loaded in tasks)
-        for warning in dict.fromkeys(filter(None, warnings)):
-            log.message(warning)
+        warnings += [loaded.box_warning(policy.box_unit) for loaded in tasks]
+    for warning in dict.fromkeys(filter(None, warnings)):
+        log.message(warning)
     gate = SamplerGate.of(rollout, ranks, log.message, wanted=config.self_check)
     prompt_states = PromptStates()
     stages = tuple(

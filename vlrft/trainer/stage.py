@@ -61,6 +61,8 @@ class Stage:
     gate: SamplerGate | None = (
         None  # of the run; None for an engine that shares the policy's module
     )
+    unchecked: bool = False
+    """Whether `self_check` is still due: the stage was started, not resumed, and no step has had rows."""
     demonstrations: DemonstrationCache = field(default_factory=DemonstrationCache)
     failed_episodes: int = 0  # in the current step, because of their environment
     place: dict[str, Any] | None = None
@@ -132,7 +134,7 @@ class Stage:
     def usable(self, step: int, attempt: int, groups: Sequence[Group]) -> list[Group]:
         """The groups without those that a failed environment excludes, their rewards permuted where the config says so."""
         settings = self.settings
-        left = drop_failed(groups, settings.loaded.env, settings.algorithm.estimator.min_group)
+        left = drop_failed(groups, settings.loaded.env, settings.algorithm.min_group)
         if self.run_config.permute_rewards:
             seed = self._seed(step, attempt)
             left = permute_step(left, lambda name: seed_from(*seed, name))
@@ -167,7 +169,13 @@ class Stage:
         mixed = groups if self.replay is None else self.replay.mix(groups)
         progress = self.settings.progress(step)
         estimate = partial(self._estimate, estimator=algorithm.estimator, progress=progress)
-        return select_and_estimate(mixed, algorithm.select, estimate)
+        return select_and_estimate(
+            mixed,
+            algorithm.select,
+            estimate,
+            min_estimated=algorithm.estimator.min_group,
+            min_trained=algorithm.min_trained,
+        )
 
     def _estimate(
         self, groups: Sequence[Group], estimator: Estimator, progress: float

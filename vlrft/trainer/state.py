@@ -33,7 +33,7 @@ def capture_state(
     trained = policy.trained_weights()
     tensors |= {f"weights/{k}": v for k, v in trained.items() if k not in stored}
     if reference is not None:
-        tensors |= {f"reference/{k}": v for k, v in reference.trained_weights().items()}
+        tensors |= {f"reference/{k}": v for k, v in reference.exact_weights().items()}
     tensors["torch_generator"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["cuda_generator"] = torch.cuda.get_rng_state()

@@ -70,7 +70,7 @@ def train(
                 run.close()
             ranks.run_on_first(lambda: write_report(out))
         result = read_result(out, stopped=stopped)
-        called.end(result)
+    called.end(result)  # which may take any time: the other ranks have left
     return result
 
 

@@ -69,10 +69,11 @@ def adapters(kind: dict[str, Any]) -> dict[str, bool]:
     step(engine)
     state, counters = engine.state()
     with engine.unsharded_on_first_rank():
-        rounded = weights_copy(policy)
+        stored = weights_copy(policy)
+    goes_on = {t.dtype for t in policy.trained_weights().values()} == {torch.bfloat16}
     engine.close()
     closed = weights_copy(policy)
-    policy.load_weights(rounded)  # as a checkpoint stores them
+    policy.load_weights(stored)  # as a checkpoint stores them
     single = build_engine(UPDATE, policy, 4)
     single.load_state(dict(state), counters)
     again = weights_copy(policy)
@@ -82,6 +83,8 @@ def adapters(kind: dict[str, Any]) -> dict[str, bool]:
         "float32": set(dtypes.values()) == {torch.float32},
         "begins": same(start, before),
         "moves": not same(weights_of(state), before),
+        "stored": same(stored, weights_of(state)),
+        "trains on": goes_on,
         "left": same(closed, weights_of(state)),
         "single": same(again, weights_of(state)),
         "kept no copy": not any(name.endswith("/weight") for name in single.state()[0]),

@@ -16,6 +16,7 @@ from vlrft.config import UpdateConfig
 from vlrft.distributed.phases import phase
 from vlrft.distributed.process_group import ensure_process_group
 from vlrft.distributed.ranks import Ranks
+from vlrft.engine.deepspeed.adapters import Float32Adapters
 from vlrft.engine.deepspeed.package import import_deepspeed
 from vlrft.engine.deepspeed.settings import Tree
 from vlrft.engine.deepspeed.zero3 import (
@@ -74,8 +75,7 @@ class DeepSpeedEngine:
         policy.cache_banned_tokens()
         named = dict(policy.model.named_parameters())
         self.parameters = {name: named[name] for name in policy.trained_names}
-        float32 = self._float32_adapters()
-        self.float32 = tuple(float32)
+        self.adapters = Float32Adapters(self.parameters.values() if self.half else ())
         self.optimizer = GuardedAdamW(
             self.parameters.values(),
             lr=config.lr,
@@ -95,13 +95,7 @@ class DeepSpeedEngine:
                 policy.own_scorer, policy.backbone.head.weight
             )
         self._reset_moments()
-        for name, data in float32.items():
-            deepspeed.utils.safe_set_full_fp32_param(self.parameters[name], data)
-
-    def _float32_adapters(self) -> dict[str, Tensor]:
-        """Copies of a bfloat16 model's adapters. DeepSpeed casts the adapters to bfloat16; its float32 copies are set to these."""
-        float32 = {n: p for n, p in self.parameters.items() if p.dtype == torch.float32}
-        return {n: p.detach().clone() for n, p in float32.items()} if self.half else {}
+        self.adapters.restore_copies()
 
     def _initialize(self, deepspeed: Any, tree: Tree) -> Any:
         with redirect_stdout(StringIO()):  # stdout is for results, not for DeepSpeed's log
@@ -184,8 +178,13 @@ class DeepSpeedEngine:
     def unsharded(self) -> AbstractContextManager[None]:
         return gather_model(self.engine) if self.sharded else nullcontext()
 
-    def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
-        return gather_on_rank(self.engine, self.ranks.first) if self.sharded else nullcontext()
+    @contextmanager
+    def unsharded_on_first_rank(self) -> Iterator[None]:
+        exact = self.adapters.gather()  # by all ranks
+        gathered = gather_on_rank(self.engine, self.ranks.first) if self.sharded else nullcontext()
+        exact_on_first = self.adapters.filled(exact) if self.ranks.first else nullcontext()
+        with gathered, exact_on_first:
+            yield
 
     def gather_in_turn(self, needs: Needs) -> Iterator[str]:
         return gather_in_turn(self.engine, needs) if self.sharded else iter(needs)
@@ -236,14 +235,10 @@ class DeepSpeedEngine:
                 safe_set_full_fp32_param(parameter, tensors[f"{name}/weight"])
 
     def close(self) -> None:
-        from deepspeed.utils import safe_get_full_fp32_param
-
-        copies = {n: safe_get_full_fp32_param(self.parameters[n]) for n in self.float32}
-        exact = {n: data.clone() for n, data in copies.items() if data is not None}
+        exact = [data.clone() for data in self.adapters.gather()]
         if self.sharded:
             restore_module(self.engine)
             self.policy.backbone.keeps_features = True
         else:
             self.engine.destroy()
-        for name, data in exact.items():
-            self.parameters[name].data = data.view_as(self.parameters[name])
+        self.adapters.fill(exact)

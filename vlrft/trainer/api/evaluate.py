@@ -134,7 +134,7 @@ def answer_split(
     from vlrft.distributed.device import pick_device
     from vlrft.evaluation.rollouts import play_evaluation
     from vlrft.policy.checkpoint_adapter import exact_policy
-    from vlrft.policy.load import load_policy
+    from vlrft.policy.load import bounds_warning, load_policy
     from vlrft.rollout.bad_rows import check_gold_answers, check_pictures, check_prompts
     from vlrft.rollout.engines import EnginePlace, find_rollout_engine, running_engine
     from vlrft.rollout.video_check import refuse_videos
@@ -155,7 +155,8 @@ def answer_split(
         policy = load_policy(chosen, device=pick_device("auto"))
     chat = policy.chat
     loaded.refuse_other_resize(chat.resize, chat.max_prompt_pixels)
-    if warning := loaded.box_warning(policy.box_unit):
+    warnings = (bounds_warning(settings.policy, chat), loaded.box_warning(policy.box_unit))
+    for warning in filter(None, warnings):
         say(f"vlrft: {warning}")
     loaded = check_prompts(
         loaded,

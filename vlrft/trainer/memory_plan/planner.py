@@ -174,6 +174,7 @@ def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: i
         micro_tokens=stage.update.max_tokens_per_micro_batch,
         updates=stage.update.updates_per_batch,
         reference=algorithm.needs.ref_logprobs,
+        averaged=algorithm.reference.update == "ema",
         rollout=sampling if sampled else None,
         self_check=config.self_check,
         prefetch=config.prefetch_threads > 0,
