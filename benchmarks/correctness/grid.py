@@ -17,7 +17,7 @@ from torch import Tensor
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.memory import limits
 from vlrft.policy.attention import choice
-from vlrft.policy.families import all_families
+from vlrft.policy.families import all_families, vision_families
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import TokenLogprobs, packed_logprobs, replicated_logprobs
 from vlrft.policy.packing import PackItem
@@ -54,7 +54,7 @@ Case = tuple[list[PackItem], Tensor]
 
 def build_policy(family: str, args: argparse.Namespace, folder: Path, **settings: Any) -> Policy:
     # Some processors enlarge short videos to thousands of tokens unless bounds are given.
-    bounds = {"min_pixels": 3136, "max_pixels": 50_176}
+    bounds = {"min_pixels": 3136, "max_pixels": 50_176} if family in vision_families() else {}
     common: dict[str, Any] = {"dtype": args.dtype, **bounds, **settings}
     build = BuildConfig(
         family="qwen2" if family == LLAMA else family,

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import yaml
 
+from vlrft.policy.families import vision_families
+
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
 
@@ -88,7 +90,7 @@ def train(case: Case, options: dict[str, object], family: str, out: Path) -> Pat
     """Train a small policy of random weights for three steps; returns the run's folder."""
     config = {
         "task": {"name": case.pack, "options": options},
-        "policy": {"build": {"family": family}, "max_pixels": 50176},
+        "policy": {"build": {"family": family}, **bounds(family)},
         "rollout": {"group_size": 4, "max_tokens": 16},
         "algorithm": {"name": "gpg", "keep": "all"},
         "stages": [{"steps": 3, "prompts_per_step": 4, "update": {"lr": 1e-4}}],
@@ -100,12 +102,18 @@ def train(case: Case, options: dict[str, object], family: str, out: Path) -> Pat
     return path.with_suffix("")
 
 
-def evaluate(case: Case, options: dict[str, object], run: Path) -> str:
+def bounds(family: str) -> dict[str, int]:
+    """The policy's bound of pixels; a text-only family has none."""
+    return {"max_pixels": 50176} if family in vision_families() else {}
+
+
+def evaluate(case: Case, options: dict[str, object], family: str, run: Path) -> str:
     """The result of `vlrft eval` on the run's checkpoint by each grader."""
     out = run / "eval.json"
     model = str(run / "checkpoints" / "last")
+    pixels = [f"policy.{key}={value}" for key, value in bounds(family).items()]
     vlrft("eval", "--model", model, "--task", case.pack, "--limit", "8", "--json", str(out),
-          "--overwrite", "rollout.max_tokens=16", "policy.max_pixels=50176", *overrides(options))  # fmt: skip
+          "--overwrite", "rollout.max_tokens=16", *pixels, *overrides(options))  # fmt: skip
     results = json.loads(out.read_text())
     graders = [g for g in ("strict", "official") if g in results]
     return ", ".join(f"{g} {results[g]['correct']}/{results[g]['n']}" for g in graders)
@@ -116,7 +124,7 @@ def make_row(case: Case, family: str, data: Path, out: Path) -> Sequence[str]:
     options, prepared = prepare(case, data, out)
     run = train(case, options, family, out)
     steps = (run / "metrics.jsonl").read_text().count("\n")
-    results = evaluate(case, options, run)
+    results = evaluate(case, options, family, run)
     seconds = f"{time.perf_counter() - start_time:.0f}"
     return case.name, family, prepared, check(case, options), str(steps), results, seconds
 

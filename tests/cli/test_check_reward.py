@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from vlrft.cli.main import main, parse
+from vlrft.config import RewardConfig
+from vlrft.rollout.task import load_rewards
+from vlrft.schema.errors import ConfigError
 
 BAD = """
 import random, re, time
@@ -268,3 +271,20 @@ def test_a_wrong_reward_is_a_one_line_error(
     message_line = capsys.readouterr().err
     assert message in message_line
     assert message_line.count("\n") == 1
+
+
+def test_the_form_of_completions_is_refused_for_a_reward_that_is_not_trl_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "reward", "format", "--task", "digits", "--completions", "text"]) == 2
+    assert capsys.readouterr().err == (
+        "vlrft: task.rewards.format: completions has no effect, as only a function in TRL's form gets chat messages; leave it out\n"
+    )
+    (tmp_path / "trl.py").write_text(
+        "def short(completions, **columns):\n    return [1.0 for _ in completions]\n"
+    )
+    for form in ("chat", "text"):
+        config = {f"{tmp_path}/trl.py:short": RewardConfig(completions=form)}
+        assert load_rewards(config)[0].strings == (form == "text")
+    with pytest.raises(ConfigError, match=r"task.rewards.length: completions has no effect"):
+        load_rewards({"length": RewardConfig(completions="chat")})

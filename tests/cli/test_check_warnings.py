@@ -136,3 +136,25 @@ def test_splits_that_are_not_there_are_named_and_the_others_checked(
     assert main(["check", "./quiz.py:task", "options.data=ready", "--split", "train"]) == 1
     assert main(["check", "./quiz.py:task"]) == 1
     assert "the test split is not on the hub" in capsys.readouterr().err
+
+
+def test_a_gold_answer_without_turns_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("room.py").write_text(ROOM)
+    assert main(["check", "room.py"]) == 1
+    output = capsys.readouterr()
+    assert output.out == "train: 0 of 1 gold answers earn full marks\n"
+    assert output.err == "  sample a: the gold answer has no turn\n"
+
+
+ROOM = """
+from dataclasses import dataclass
+from tests.fakes.envs import EchoEnv
+from vlrft.schema import Sample, Task
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    pass
+
+task = Task(name="room", doc="A room.", options=Options, splits=("train",), load=lambda *_: [Sample(id="a", messages=())],
+            rewards={}, graders={"strict": ("turns",)}, env_scores=("turns",), gold=lambda sample: [], env=EchoEnv)
+"""

@@ -58,6 +58,10 @@ def stop_after(chunks: int) -> Callable[..., Iterator[list[Record]]]:
     return some
 
 
+def stop(*_: object) -> None:
+    raise Stopped
+
+
 SAMPLED = ("eval.answers=2", "eval.temperature=1.0")
 
 
@@ -115,6 +119,32 @@ def test_other_settings_cannot_resume_and_a_finished_evaluation_is_kept(
     results = json.loads((tmp_path / "out.json").read_text())
     assert (results["n"], results["strict"]["n"]) == (5, 5)
     assert set(results["strict"]["metrics"]) == {"count"}
+
+
+def test_an_interrupted_evaluation_that_overwrites_continues_as_its_message_says(
+    evaluate: Evaluate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = ("--html", str(tmp_path / "out.html"))
+    assert evaluate("out", *page) == 0
+    before = {p.name: p.read_bytes() for p in tmp_path.glob("out*")}
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "load_task", stop)
+        assert evaluate("out", *page, "--overwrite") == 130
+    assert capsys.readouterr().err.endswith("stopped; nothing was replaced yet\n")
+    assert {p.name: p.read_bytes() for p in tmp_path.glob("out*")} == before
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "grade_samples", stop_after(1))
+        capsys.readouterr()
+        assert evaluate("out", *page, "--overwrite") == 130
+    said = "has the answers so far, and the same command without --overwrite continues\n"
+    assert capsys.readouterr().err.endswith(said)
+    assert not (tmp_path / "out.json").exists()  # of the answers that were replaced
+    assert evaluate("out", *page) == 0
+    assert "resuming, 2 answers already done" in capsys.readouterr().err
+    assert len(rows(tmp_path / "out.records.jsonl")) == 5
 
 
 def test_an_evaluation_that_an_earlier_version_started_resumes(

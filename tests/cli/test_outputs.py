@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Tiny
 from vlrft.cli.main import main
 
 ROW = {
@@ -165,3 +166,21 @@ def test_data_named_by_an_option_count_as_those_of_the_flag(
     assert "2/2" in shown[0].out
     assert main([*score, "options.data=nowhere.jsonl"]) != 0
     assert "nowhere.jsonl" in capsys.readouterr().err
+
+
+def test_overwrite_is_refused_where_there_is_nothing_to_replace(
+    here: Path, tiny: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny("qwen2").save(here / "m")
+    capsys.readouterr()
+    for command, files in (
+        (["eval", "--model", "m", "--task", "digits"], "--json or --html"),
+        (["score", "digits", "--predictions", "p.jsonl"], "--json or --html"),
+        (["compare", "a.json", "b.json"], "--json"),
+        (["data", "show", "digits"], "--html"),
+    ):
+        assert main([*command, "--overwrite"]) == 2
+        expected = f"vlrft: --overwrite: no file is written that it could replace; give {files}, or leave it out\n"
+        assert capsys.readouterr().err == expected
+    assert main(["report", "runs/mine", "--overwrite"]) == 2
+    assert "--overwrite: a run's report is always written again" in capsys.readouterr().err

@@ -154,6 +154,48 @@ def test_a_push_sends_every_file_in_one_commit(exported: Path) -> None:
         assert "Bearer hf_secret" in hub.tokens
 
 
+def test_options_of_an_export_are_refused_for_a_finished_folder(
+    exported: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would have no effect: the folder is uploaded as it is."""
+    monkeypatch.setattr("vlrft.cli.commands.push.upload", lambda *_: "address")
+    for option, value in (
+        ("--checkpoint", "step_3"),
+        ("--dtype", "bfloat16"),
+        ("--base", "some/model"),
+        ("--name", "mine"),
+        ("--license", "mit"),
+        ("--control", "runs/control"),
+    ):
+        assert main(["push", str(exported), "me/model", option, value]) == 2
+        shown = capsys.readouterr().err
+        assert shown == (
+            f"vlrft: {option}: {exported} is a finished model folder, which is uploaded as it is; leave it out, or push the run\n"
+        )
+    assert main(["push", str(exported), "me/model", "--name", "a", "--license", "mit"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert main(["push", str(exported), "me/model", "--private", "--message", "hello"]) == 0
+
+
+@pytest.mark.parametrize("out", [".", "new/.."])
+def test_an_export_into_the_working_directory_is_refused(
+    run_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    out: str,
+) -> None:
+    """The new folder would take its place, and leave the shell in a folder that is removed."""
+    (tmp_path / "policy").mkdir()
+    monkeypatch.chdir(tmp_path / "policy")
+    assert main(["export", str(run_folder), "--out", out]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"vlrft: {out} is the working directory; choose a new folder as --out\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["policy"]
+
+
 def test_a_refused_push_is_one_line_without_the_token(exported: Path) -> None:
     with serve_hub() as hub:
         hub.refuse = True

@@ -88,7 +88,7 @@ def test_several_answers_need_a_temperature() -> None:
 
 
 def test_top_p_needs_a_temperature() -> None:
-    with pytest.raises(ConfigError, match="eval: top_p 0.9 has no effect at temperature 0"):
+    with pytest.raises(ConfigError, match=r"eval: top_p 0\.9 has no effect at temperature 0"):
         load_config("base.yaml", ["eval.top_p=0.9"])
     assert load_config("base.yaml", ["eval={top_p: 0.9, temperature: 0.5}"]).eval.top_p == 0.9
 

@@ -108,6 +108,31 @@ def test_equal_images_are_one_object(pool: EnvPool) -> None:
     assert one.images[0].size == (16, 8)
 
 
+def test_pictures_that_differ_in_their_palette_alone_stay_apart(tmp_path: Path) -> None:
+    """Such pictures have the same indices, so that each was once shown as the first of them."""
+    (tmp_path / "doors.py").write_text(DOORS)
+    pool = EnvPool(f"{tmp_path}/doors.py:task", 1, time_limit=20)
+    one, two = start_all(pool, sample("a"), sample("a"))
+    results = pool.step({one: "red", two: "blue"})
+    pool.shutdown()
+    shown = [results[handle].observation.images[0].convert("RGB") for handle in (one, two)]  # type: ignore[union-attr]
+    assert [image.getpixel((0, 0)) for image in shown] == [(255, 0, 0), (0, 0, 255)]
+
+
+DOORS = """
+from PIL import Image
+from tests.fakes.envs import EchoEnv, task
+from vlrft.schema import Observation, Step
+
+class Doors(EchoEnv):
+    def step(self, text):
+        picture = Image.new("RGB", (8, 8), text).quantize(4)
+        return Step(observation=Observation(messages=(), images=(picture,)))
+
+task = task(Doors)
+"""
+
+
 def open_records(pool: EnvPool) -> dict[int, EpisodeRecord]:
     assert pool._dispatcher is not None
     return pool._dispatcher.schedule.records
@@ -203,3 +228,52 @@ os.kill(os.getpid(), 9)
     if not in_time:
         os.kill(pid, signal.SIGKILL)
     assert in_time
+
+
+def test_a_killed_parent_s_environments_are_closed_and_their_processes_ended(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "games.py").write_text(GAMES)
+    script = f"""
+import os
+from vlrft.envs import EnvPool
+from tests.fakes.envs import sample
+pool = EnvPool("{tmp_path}/games.py:task", 1, time_limit=20)
+pool.start([sample("a", game="{tmp_path}/a"), sample("b", game="{tmp_path}/b")])
+os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", script])
+    games = [int((tmp_path / name).read_text()) for name in "ab"]
+    left = [pid for pid in games if not has_ended(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+    assert [(tmp_path / f"{name}.closed").exists() for name in "ab"] == [True, True]
+
+
+def test_a_shutdown_closes_no_environment(tmp_path: Path) -> None:
+    (tmp_path / "games.py").write_text(GAMES)
+    for _ in range(3):
+        pool = EnvPool(f"{tmp_path}/games.py:task", 1, time_limit=20)
+        start_all(pool, sample("a", game=f"{tmp_path}/a"))
+        pool.shutdown()
+        assert has_ended(int((tmp_path / "a").read_text()))
+    assert not (tmp_path / "a.closed").exists()
+
+
+GAMES = """
+import subprocess, sys
+from pathlib import Path
+from tests.fakes.envs import EchoEnv, task
+
+class Games(EchoEnv):
+    def start(self):
+        game = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        Path(self.sample.info["game"]).write_text(str(game.pid))
+        return self.show()
+
+    def close(self):
+        Path(self.sample.info["game"] + ".closed").touch()
+
+task = task(Games)
+"""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from PIL import Image
+import pytest
+from PIL import ExifTags, Image
 
 from vlrft.envs.worker_main import digest
 from vlrft.schema import Message, Observation, Step
@@ -39,3 +41,31 @@ def test_a_digest_covers_the_observation_the_reward_and_the_scores() -> None:
         ),
     ]
     assert len({digest(first), *map(digest, different)}) == 1 + len(different)
+
+
+def square(colour: str) -> Image.Image:
+    return Image.new("RGB", (4, 4), colour).quantize(4)
+
+
+def transparent(index: int) -> Image.Image:
+    image = square("red")
+    image.info["transparency"] = index
+    return image
+
+
+def turned(orientation: int) -> Image.Image:
+    image = Image.new("RGB", (4, 4))
+    image.getexif()[ExifTags.Base.Orientation] = orientation
+    return image
+
+
+@pytest.mark.parametrize(
+    ("picture", "one", "other"),
+    [(square, "red", "blue"), (transparent, 0, 1), (turned, 1, 6)],
+)
+def test_pictures_of_equal_pixels_that_are_shown_differently_have_different_digests(
+    picture: Callable[[object], Image.Image], one: object, other: object
+) -> None:
+    digests = {digest(Observation(messages=(), images=(picture(v),))) for v in (one, other, one)}
+    assert picture(one).tobytes() == picture(other).tobytes()
+    assert len(digests) == 2

@@ -126,6 +126,23 @@ def test_a_template_without_images_is_an_error(tiny: Tiny) -> None:
         chat.follow((), ask(IMAGE), [noise_image(56, 56)], name="s/2")
 
 
+def test_a_conversation_that_the_template_refuses_is_an_error_of_its_place(tiny: Tiny) -> None:
+    """Gemma's templates, for example, take no system message."""
+    tokenizer = deepcopy(tiny("qwen2").chat.tokenizer)
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+        "<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+    )
+    chat = Chat(tokenizer)
+    system = Message(role="system", content=("Be brief.",))
+    expected = r"s/5: the policy's chat template refuses this conversation \(roles: system, user\): System role not supported; "
+    with pytest.raises(DataError, match=expected):
+        chat.render((system, *ask("hi")), name="s/5")
+    with pytest.raises(DataError, match="s/5: the policy's chat template refuses"):
+        chat.follow((), (system, *ask("hi")), name="s/5")
+    assert chat.render(ask("hi"), name="s/5").ids
+
+
 def test_an_error_names_an_unreadable_image(tiny: Tiny) -> None:
     file = io.BytesIO()
     noise_image(64, 64).save(file, "PNG")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import random
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +14,21 @@ import torch
 
 from tests.conftest import Tiny
 from vlrft.config import PolicyConfig
+from vlrft.data import Row
+from vlrft.data.clips import ClipTimes
+from vlrft.data.row import Picture
 from vlrft.policy.families import all_families, model_family
+from vlrft.policy.families.glm4v import FAMILY
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import self_check
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
-from vlrft.schema import IMAGE, VIDEO, Message
+from vlrft.rollout.long_prompts import find_long_prompt
+from vlrft.schema import IMAGE, VIDEO, Message, Resize, Sample
 from vlrft.testing.small_policies import ask, noise_image, noise_video
 from vlrft.vision.boxes import resized_size
+from vlrft.vision.limits import MAX_RATIO
+from vlrft.vision.video.frames import FrameRule
 
 MASK = torch.ones(2, 3, dtype=torch.bool)
 
@@ -75,6 +85,41 @@ def test_a_role_s_token_ends_a_turn_and_opens_the_next(policy: Policy) -> None:
         follow = chat.tokenizer.decode(chat.follow(last, ask("Sure?")).ids)
         assert follow == "<|user|>" + opened
     assert chat.decode(chat.answer_ids("It is <|begin_of_box|>7<|end_of_box|>")) == "It is 7"
+
+
+@pytest.mark.parametrize("name", ["Glm4vForConditionalGeneration", *FAMILY.other_classes])
+def test_sides_below_a_token_are_enlarged_as_by_the_processor(name: str) -> None:
+    """Such as lines of text that were cut out for reading."""
+    vision = FAMILY.other_classes.get(name, FAMILY.vision)
+    assert vision is not None
+    processor = vision.build_processor()
+    vision.set_pixel_bounds(processor, 3136, 401_408)
+    rule = vision.resize(processor)
+    assert rule is not None
+    assert rule != Resize(min_pixels=3136, max_pixels=401_408)  # of packs with boxes: resized
+    draw = random.Random(0)
+    sizes = [(1500, 20), (200, 1), (1, 200), (13, 7), (27, 27), (28, 28), (5000, 26)]
+    sizes += [(draw.randint(1, 40), draw.randint(1, 100)) for _ in range(30)]
+    for width, height in sizes:
+        if max(width, height) > MAX_RATIO * min(width, height):
+            continue
+        _, high, wide = vision.process(processor, noise_image(width, height), "image").grid
+        assert (14 * wide, 14 * high) == resized_size(width, height, **asdict(rule))
+
+
+def test_a_line_of_text_is_counted_as_it_is_rendered(policy: Policy) -> None:
+    chat, line = policy.chat, noise_image(1500, 20)
+    content = io.BytesIO()
+    line.save(content, "PNG")
+    row = Row(id="r/1", question="", answer="", pictures=(Picture(name="", read=content.getvalue),))
+    messages = ask(IMAGE, "Read.")
+    length = len(chat.render(messages, [line]).ids)
+    sample = Sample(id="r/1", messages=messages)
+    defects = [
+        find_long_prompt(row, sample, chat, limit, FrameRule(), ClipTimes())
+        for limit in (length, length - 1)
+    ]
+    assert [defect is None for defect in defects] == [True, False]
 
 
 @pytest.mark.parametrize("size", [(300, 233), (57, 57), (600, 400)])

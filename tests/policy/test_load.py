@@ -15,7 +15,7 @@ from PIL import Image
 from tests.conftest import Tiny
 from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.policy.families.qwen2_vl import QWEN_VISION
-from vlrft.policy.load import load_policy
+from vlrft.policy.load import bounds_warning, load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
@@ -300,3 +300,11 @@ def test_a_tokenizer_without_chat_template_is_refused(tiny: Tiny, tmp_path: Path
     (tmp_path / "chat_template.jinja").unlink()
     with pytest.raises(ConfigError, match="no chat template"):
         load_policy(PolicyConfig(model=str(tmp_path)))
+
+
+def test_bounds_of_pixels_of_a_text_only_policy_are_named(tiny: Tiny) -> None:
+    bounded = tiny_config("qwen2", min_pixels=784, max_pixels=5000)
+    said = "the policy takes text only: policy.min_pixels, policy.max_pixels have no effect"
+    assert bounds_warning(bounded, tiny("qwen2").chat) == said
+    assert bounds_warning(bounded, tiny("qwen2_vl").chat) is None
+    assert bounds_warning(tiny_config("qwen2"), tiny("qwen2").chat) is None

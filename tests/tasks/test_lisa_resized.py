@@ -120,3 +120,21 @@ def test_answers_in_pixels_have_strict_metrics_only(
     assert "has no metrics" in capsys.readouterr().err
     assert main([*command, "--grader", "official"]) == 1
     assert "the official grader applies to no sample" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pack", ["lisa", "refcoco", "detection"])
+def test_bounds_of_the_resized_picture_are_refused_for_boxes_in_thousandths(pack: str) -> None:
+    options = find_task(pack).options
+    with pytest.raises(
+        ValueError,
+        match=r"max_pixels 50176: has no effect with boxes: thousandths; .* policy.max_pixels",
+    ):
+        options(max_pixels=50176)
+    with pytest.raises(ValueError, match="min_pixels 784: has no effect"):
+        options(min_pixels=784)
+    assert options(boxes="resized", min_pixels=784, max_pixels=50176).max_pixels == 50176
+    assert options().boxes == "thousandths"
+
+
+def test_bounds_of_a_table_are_those_of_its_own_boxes_too() -> None:
+    assert find_task("table").options(max_pixels=50176, box_unit="resized").max_pixels == 50176

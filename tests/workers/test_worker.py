@@ -46,6 +46,9 @@ def crashes(): ctypes.string_at(0)
 def raises(): raise KeyError("x")
 def data(): raise DataError("sample a: unreadable")
 def odd(): raise Odd("one", "two")
+def leaves_two():
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    return [subprocess.Popen(command, start_new_session=own).pid for own in (False, True)]
 def unsendable(): return lambda: 0
 def prints(): print("loud"); return 1
 def big(): return len(bytearray(b"x") * 2**30)
@@ -273,6 +276,23 @@ print(a, b, flush=True)
     assert done.returncode == (-signal.SIGKILL if kill else 0), done.stderr
     for pid in map(int, done.stdout.split()):
         assert gone(pid)
+
+
+def test_children_of_a_worker_end_with_its_killed_caller(file: str) -> None:
+    script = f"""
+import os
+from vlrft.workers.worker import Worker
+worker = Worker()
+print(*worker.call({file + ":leaves_two"!r}, seconds=60), flush=True)
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    pids = list(map(int, done.stdout.split()))
+    left = [pid for pid in pids if not gone(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert len(pids) == 2
+    assert not left
 
 
 def test_a_busy_worker_ends_after_its_time_when_the_caller_is_gone(file: str) -> None:

@@ -33,6 +33,21 @@ def claim_file(
         raise ConfigError([f"{path} exists; use --overwrite or another {option}"])
 
 
+def claim_files(
+    files: Mapping[str, Path | None], *, overwrite: bool, inputs: Iterable[Path] = ()
+) -> None:
+    """`claim_file` for each option with its file, None where it is not given. Raises ConfigError as it does, and for `overwrite`
+    without any file."""
+    if overwrite and all(path is None for path in files.values()):
+        raise ConfigError(
+            [
+                f"--overwrite: no file is written that it could replace; give {' or '.join(files)}, or leave it out"
+            ]
+        )
+    for option, path in files.items():
+        claim_file(path, option, overwrite=overwrite, inputs=inputs)
+
+
 def data_paths(options: Mapping[str, object]) -> tuple[Path, ...]:
     """The file or folder that a task's options name as its data, for `inputs` of `claim_file`."""
     data = options.get("data")

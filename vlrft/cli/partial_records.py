@@ -21,9 +21,10 @@ class PartialRecords:
     """The records next to an evaluation's results, and the settings that they were made with."""
 
     def __init__(self, out: Path, sections: Mapping[str, object], *, restart: bool) -> None:
-        """Changes nothing. `restart`: older records will be removed. Raises ConfigError for records of other settings,
+        """Changes nothing. `restart`: older results and records will be removed. Raises ConfigError for records of other settings,
         and for files of these names that vlrft did not write."""
-        self.restart, self.sections = restart, sections
+        self.restart, self.sections, self.out = restart, sections, out
+        self.begun = False
         self.path = refuse_foreign_records(out)
         self.settings_file = out.with_name(f"{out.stem}.settings.yaml")
         old = ""
@@ -43,8 +44,10 @@ class PartialRecords:
 
     def begin(self, answers: int) -> list[Record]:
         """Writes the settings; returns the records of all complete samples, `answers` each, and removes those of an
-        incomplete one from the file, or all with `restart`."""
+        incomplete one from the file. With `restart` the results and all records are removed first."""
+        self.begun = True
         if self.restart:
+            self.out.unlink(missing_ok=True)
             self.path.unlink(missing_ok=True)
         write_atomically(self.settings_file, dump_sections(**self.sections).encode())
         if not self.path.exists():

@@ -12,7 +12,9 @@ import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+from PIL.ExifTags import Base
 
 from vlrft.envs.failures import EnvFailure, env_of, moment_of
 from vlrft.envs.host import env_factory
@@ -21,8 +23,11 @@ from vlrft.plugins.find import find_task
 from vlrft.schema import Observation, Sample, Step
 from vlrft.schema.short_message import short_message
 from vlrft.schema.terminal import guard_streams
-from vlrft.workers.subprocess_pipe import START_SECONDS
+from vlrft.workers.subprocess_pipe import START_SECONDS, end_session
 from vlrft.workers.worker_main import GRACE_SECONDS, messages
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 class Call(NamedTuple):
@@ -44,7 +49,8 @@ class Call(NamedTuple):
 
 
 def serve(descriptor: int, parent: int, task: str, seconds: float, start_seconds: float) -> None:
-    """Sends None, or the reason why the task cannot be loaded; then one result per call until the parent process ends."""
+    """Sends None, or the reason why the task cannot be loaded; then one result per call until the parent process ends. It then
+    closes the open environments, and ends with all processes that they have started."""
     os.dup2(2, 1)  # output of an environment must not mix with the command's results
     guard_streams()
     pipe: Connection[Any, Any] = Connection(descriptor)
@@ -55,13 +61,18 @@ def serve(descriptor: int, parent: int, task: str, seconds: float, start_seconds
         except BaseException as e:
             pipe.send_bytes(pickle.dumps(short_message(e)))
             return
-        pipe.send_bytes(pickle.dumps(None))
-        for message in messages(pipe, parent):
-            calls: list[Call] = pickle.loads(message)
-            for call in calls:
-                with _exit_after(call.limit(seconds, start_seconds), silent):
-                    result = _run_and_pickle(envs, call)
-                pipe.send_bytes(result)
+        with suppress(ConnectionError):  # the parent has ended before the result
+            pipe.send_bytes(pickle.dumps(None))
+            for message in messages(pipe, parent):
+                calls: list[Call] = pickle.loads(message)
+                for call in calls:
+                    with _exit_after(call.limit(seconds, start_seconds), silent):
+                        result = _run_and_pickle(envs, call)
+                    pipe.send_bytes(result)
+        for handle in envs.handles:
+            with _exit_after(seconds, silent):
+                envs.close(handle)
+        end_session()
 
 
 def digest(result: object) -> bytes:
@@ -76,12 +87,19 @@ def digest(result: object) -> bytes:
         texts = observation.messages, observation.follows, observation.shown
         sha256.update(repr(texts).encode())
         for image in observation.images:
-            sha256.update(repr((image.mode, image.size)).encode())
             sha256.update(image.tobytes())
+            sha256.update(repr(_display(image)).encode())
         for video in observation.videos:
             sha256.update(repr((video.size, video.indices, video.seconds)).encode())
             sha256.update(video.pictures.tobytes())
     return sha256.digest()
+
+
+def _display(image: Image) -> tuple[object, ...]:
+    """What decides, besides its pixels, how an image is shown; a pixel of some modes is an index into the palette."""
+    transparency = image.info.get("transparency")
+    orientation = image.getexif().get(Base.Orientation)
+    return image.mode, image.size, image.getpalette(None), transparency, orientation
 
 
 def _run_and_pickle(envs: LocalEnvs, call: Call) -> bytes:

@@ -108,6 +108,15 @@ def load_chat(config: PolicyConfig) -> Chat:
     return _tried_chat(model, tokenizer, processor, vision, config, videos)
 
 
+def bounds_warning(config: PolicyConfig, chat: Chat) -> str | None:
+    """A warning where the config bounds the pixels of a policy that takes text only; None elsewhere."""
+    keys = ("min_pixels", "max_pixels", "max_prompt_pixels")
+    bounds = [f"policy.{key}" for key in keys if getattr(config, key) is not None]
+    if chat.pixels is not None or not bounds:
+        return None
+    return f"the policy takes text only: {', '.join(bounds)} {'have' if len(bounds) > 1 else 'has'} no effect"
+
+
 def _refuse_misspelled_places(config: PolicyConfig) -> None:
     for key in ("model", "adapter"):
         if getattr(config, key) is not None:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -96,7 +96,7 @@ class PixelInputs:
                 f"{count} images share policy.max_prompt_pixels={self.max_prompt_pixels}, which leaves each {share} pixels, less "
                 f"than the least of {whole.min_pixels}; raise it, or lower policy.min_pixels"
             )
-        return Resize(min_pixels=whole.min_pixels, max_pixels=share, factor=whole.factor)
+        return replace(whole, max_pixels=share)
 
     def process(self, images: Sequence[PilImage], where: str = "") -> tuple[Pixels, ...]:
         """The model's inputs for the images of a prompt, or for those that an environment shows at once. An image that was

@@ -37,8 +37,11 @@ def gold_text(task: Task, sample: Sample) -> str:
 def grade_gold_answer(
     task: Task, graders: Graders, sample: Sample, host: Host
 ) -> tuple[Sequence[str], float]:
-    """Plays the gold answer; returns its turns and the strict grade. Raises DataError where the environment fails."""
+    """Plays the gold answer; returns its turns and the strict grade. Raises DataError where the environment fails, and where
+    the gold answer has no turn."""
     turns = gold_turns(task, sample)
+    if not turns:
+        raise DataError(f"sample {sample.id}: the gold answer has no turn")
     _, scores = walk(sample, turns, host)
     return turns, graders.grade(STRICT, "\n".join(turns), sample, scores)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import sqrt
 
 from vlrft.data import Defect, Row
@@ -90,7 +90,7 @@ def _most_tokens(resize: Resize) -> int:
 
 
 def _image_tokens(size: tuple[int, int], resize: Resize) -> int:
-    width, height = resized_size(*size, resize.min_pixels, resize.max_pixels, resize.factor)
+    width, height = resized_size(*size, **asdict(resize))
     return width * height // resize.factor**2
 
 

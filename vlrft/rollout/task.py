@@ -97,7 +97,7 @@ class LoadedTask:
             [
                 f"task {self.task.name}: its answers are in pixels of images resized to {self.resize}, but the "
                 f"policy's processor resizes to {resize or 'sizes of another kind'}; set policy.min_pixels and "
-                "policy.max_pixels, or the task's options, to the same"
+                "policy.max_pixels, or the task's options, to the same, or ask for boxes in thousandths"
             ]
         )
 
@@ -200,6 +200,9 @@ def _load_reward(reference: str, config: float | RewardConfig) -> WeightedReward
         mistake = (
             "a time_limit needs workers: 1 or more, or an `async def`; nothing else can be cut off"
         )
+        raise ConfigError([f"task.rewards.{reference}: {mistake}"])
+    if config.completions is not None and reward.signature.scope != "columns":
+        mistake = "completions has no effect, as only a function in TRL's form gets chat messages; leave it out"
         raise ConfigError([f"task.rewards.{reference}: {mistake}"])
     return reward
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
 
 from vlrft.schema import DataError, Resize
 from vlrft.schema.ranges import Positive
 from vlrft.vision.boxes import THOUSAND, Box, rescale, resized_size, round_box
+
+BOUNDS = ("min_pixels", "max_pixels")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +25,24 @@ class BoxOptions:
     max_pixels: Positive = 401408
     """Of `boxes: resized`: the policy.max_pixels of the run."""
 
+    bounds_of_data: ClassVar[bool] = (
+        False  # boxes of the data may be in pixels of the resized picture, too
+    )
+
     def __post_init__(self) -> None:
         if self.min_pixels > self.max_pixels:
             raise ValueError(
                 f"min_pixels {self.min_pixels}, more than max_pixels {self.max_pixels}"
             )
+        if self.boxes == "resized" or self.bounds_of_data:
+            return
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in BOUNDS and value != field.default:
+                raise ValueError(
+                    f"{field.name} {value}: has no effect with boxes: {self.boxes}; leave it out, or set policy.{field.name} "
+                    "for the size of the images"
+                )
 
 
 def resize(options: BoxOptions) -> Resize | None:

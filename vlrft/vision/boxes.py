@@ -63,13 +63,22 @@ def giou(one: Box, other: Box) -> float:
 
 
 def resized_size(
-    width: int, height: int, min_pixels: int, max_pixels: float, factor: int = 28
+    width: int,
+    height: int,
+    min_pixels: int,
+    max_pixels: float,
+    factor: int = 28,
+    enlarge_sides: bool = False,
 ) -> tuple[int, int]:
     """The width and height of an image after resizing as Qwen2-VL's image processor does (transformers' `smart_resize`):
     multiples of `factor`, an area within the bounds, the aspect ratio kept as nearly as they allow.
 
-    Raises ValueError for an image more than MAX_RATIO times as long as it is wide.
+    `enlarge_sides`: as GLM-4.1V's does, which first enlarges an image with a side below `factor` until it has none. Raises
+    ValueError for an image more than MAX_RATIO times as long as it is wide.
     """
+    if enlarge_sides and min(width, height) < factor:
+        scale = max(factor / height, factor / width)
+        width, height = int(width * scale), int(height * scale)
     if max(width, height) > MAX_RATIO * min(width, height):
         raise ValueError(f"an image of {width} x {height} pixels is too long for its width")
     w, h = round(width / factor) * factor, round(height / factor) * factor

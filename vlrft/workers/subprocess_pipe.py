@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
@@ -55,8 +55,8 @@ def end(process: subprocess.Popen[bytes], pipe: Connection[Any, Any], caller: in
     """Kills the process and its children, unless this process is a fork of the caller."""
     if os.getpid() != caller:
         return
-    pipe.close()
     kill_group(process)
+    pipe.close()  # later: a process whose pipe is closed takes us for dead
     process.wait()
 
 
@@ -65,6 +65,19 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     started = descendants(process.pid)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    for pid in started:
+    _kill(started)
+
+
+def end_session() -> None:
+    """Kills this process and its children, also those in a session of their own; a process that does not lead its session, as
+    a fork of one that `start_process` has started, kills nothing."""
+    if os.getsid(0) != os.getpid():
+        return
+    _kill(descendants(os.getpid()))
+    os.killpg(0, signal.SIGKILL)
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -17,13 +17,14 @@ from vlrft.plugins.references import load_attribute
 from vlrft.schema.errors import UnsendableError, WorkerError
 from vlrft.schema.short_message import first_line, short_message
 from vlrft.schema.terminal import guard_streams
+from vlrft.workers.subprocess_pipe import end_session
 
 GRACE_SECONDS = 2.0  # after a call's time limit, a process whose caller is gone exits
 IDLE_SECONDS = 1.0  # between checks of an idle worker that its caller is alive
 
 
 def serve(descriptor: int, caller: int) -> None:
-    """Runs calls until the caller is gone."""
+    """Runs calls until the caller is gone, and then ends with all processes that they have started."""
     os.dup2(2, 1)  # stdout belongs to the command; prints of a function go to stderr
     guard_streams()
     pipe: Connection[Any, Any] = Connection(descriptor)
@@ -35,13 +36,16 @@ def serve(descriptor: int, caller: int) -> None:
             result = _call(reference, args)
             faulthandler.cancel_dump_traceback_later()
             pipe.send_bytes(result)
+    except ConnectionError:  # the caller has ended before the result
+        pass
     except (OSError, KeyboardInterrupt):
         return
+    end_session()
 
 
 def messages(pipe: Connection[Any, Any], caller: int) -> Iterator[bytes]:
     """The messages that arrive through the pipe until the caller is gone."""
-    with suppress(EOFError):
+    with suppress(EOFError, ConnectionError):
         while True:
             while not pipe.poll(IDLE_SECONDS):
                 if os.getppid() != caller:

@@ -139,7 +139,11 @@ def show_prompt(loaded: LoadedTask) -> None:
     """
     sample = loaded.samples[0]
     answers = gold_turns(loaded.task, sample)
-    observation = walk(sample, answers, loaded.host)[0][0]
+    observation = next(iter(walk(sample, answers, loaded.host)[0]), None)
+    if observation is None:
+        raise DataError(
+            f"sample {sample.id}: the gold answer has no turn, so no prompt can be shown"
+        )
     if find_spec("torch") is None:
         for message in observation.messages:
             parts = map(part_text, message.content)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vlrft.cli.outputs import claim_file, data_paths
+from vlrft.cli.outputs import claim_files, data_paths
 from vlrft.cli.preparation import Preparation
 from vlrft.cli.prompt_limit import PromptLimit, load_prompt_limit
 from vlrft.cli.synthetic_rows import find_synthetic_rows
@@ -156,7 +156,7 @@ def understood(config: TaskConfig, split: str) -> list[str]:
 def run_show(args: argparse.Namespace) -> None:
     overrides = [*args.overrides, *overrides_of({"options.data": args.where})]
     config = task_config(args.task, overrides)
-    claim_file(args.html, "--html", overwrite=args.overwrite, inputs=data_paths(config.options))
+    claim_files({"--html": args.html}, overwrite=args.overwrite, inputs=data_paths(config.options))
     sheets = []
     problems: dict[str, DataError] = {}
     for split in args.split or find_task(config.name).splits:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from vlrft.cli.evaluation_html import write_html
-from vlrft.cli.outputs import claim_file, data_paths, refuse_same_file
+from vlrft.cli.outputs import claim_files, data_paths, refuse_same_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
 from vlrft.config import Config
 from vlrft.config.load import load_config
@@ -37,8 +37,7 @@ def run(args: argparse.Namespace) -> None:
     refuse_same_file(out, args.html)
     chosen = settings(args)
     inputs = data_paths(chosen.task.options)
-    claim_file(out, "--json", overwrite=args.overwrite, inputs=inputs)
-    claim_file(args.html, "--html", overwrite=args.overwrite, inputs=inputs)
+    claim_files({"--json": out, "--html": args.html}, overwrite=args.overwrite, inputs=inputs)
     sections = {
         "task": chosen.task,
         "policy": chosen.policy,
@@ -55,7 +54,11 @@ def evaluate(
     """Answers, grades, prints the metrics, and writes them with --json."""
 
     def begin() -> list[Record]:
-        return [] if partial is None else partial.begin(chosen.decoding.answers)
+        if partial is None:
+            return []
+        if args.overwrite and args.html is not None:
+            args.html.unlink(missing_ok=True)
+        return partial.begin(chosen.decoding.answers)
 
     def store(records: Sequence[Record]) -> None:
         if partial is not None:
@@ -64,10 +67,7 @@ def evaluate(
     try:
         evaluation = answer_split(chosen, say=_say, begin=begin, store=store)
     except KeyboardInterrupt as e:
-        kept = "nothing is kept, as --json is not given"
-        if partial is not None:
-            kept = f"{partial.path} has the answers so far, and the same command continues"
-        raise Interrupted(signal_of(e), f"stopped; {kept}") from None
+        raise Interrupted(signal_of(e), f"stopped; {kept_answers(partial)}") from None
     graders = tuple(evaluation.graded)
     print("\n".join(summary_lines(evaluation, graders)))
     about = {"task": chosen.task.name, "options": dict(chosen.task.options)}
@@ -77,6 +77,16 @@ def evaluate(
         write_results(args.json, results)
     if args.html is not None:
         write_html(args.html, results, evaluation.records, chosen.task)
+
+
+def kept_answers(partial: PartialRecords | None) -> str:
+    """What an interrupted evaluation leaves, and how it is continued."""
+    if partial is None:
+        return "nothing is kept, as --json is not given"
+    if partial.restart and not partial.begun:
+        return "nothing was replaced yet"
+    command = "the same command without --overwrite" if partial.restart else "the same command"
+    return f"{partial.path} has the answers so far, and {command} continues"
 
 
 def _say(line: str) -> None:

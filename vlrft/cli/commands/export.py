@@ -31,6 +31,8 @@ def export(source: Source, out: Path, args: argparse.Namespace) -> None:
     from vlrft.trainer.export import export_model
 
     transformers_logging.disable_progress_bar()
+    if out.resolve() == Path.cwd():
+        raise ConfigError([f"{out} is the working directory; choose a new folder as --out"])
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         raise ConfigError([f"{out} is there and not empty; choose a new folder as --out"])
     draft = out.with_name(f".{out.name}.part")

@@ -11,6 +11,7 @@ from vlrft.cli.commands.export import export
 from vlrft.schema.errors import ConfigError, VlrftError
 from vlrft.schema.short_message import first_line
 
+EXPORT_OPTIONS = ("checkpoint", "dtype", "base", "name", "license", "control")
 REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 
 
@@ -21,6 +22,7 @@ def run(args: argparse.Namespace) -> None:
 
     folder = Path(args.source).expanduser()
     if (folder / README).is_file() and (folder / "config.json").is_file():
+        refuse_export_options(folder, args)
         print(f"pushed: {upload(folder, args)}")
         return
     from vlrft.trainer.export import find_source
@@ -30,6 +32,18 @@ def run(args: argparse.Namespace) -> None:
         args.name = args.name or args.repository
         export(find_source(args.source, args.checkpoint), out, args)
         print(f"pushed: {upload(out, args)}")
+
+
+def refuse_export_options(folder: Path, args: argparse.Namespace) -> None:
+    """Raises ConfigError, with a line for each, where options are given that change an export."""
+    changes = [name for name in EXPORT_OPTIONS if getattr(args, name) is not None]
+    if changes:
+        raise ConfigError(
+            [
+                f"--{name}: {folder} is a finished model folder, which is uploaded as it is; leave it out, or push the run"
+                for name in changes
+            ]
+        )
 
 
 def upload(folder: Path, args: argparse.Namespace) -> str:

@@ -11,12 +11,15 @@ from vlrft.config import TaskConfig
 from vlrft.evaluation.result_files import read_results
 from vlrft.reporting.html.page import summary_table, write_report
 from vlrft.schema import DataError
+from vlrft.schema.errors import ConfigError
 
 
 def run(args: argparse.Namespace) -> None:
     if args.run.suffix == ".json":
         report_evaluation(args.run, overwrite=args.overwrite)
         return
+    if args.overwrite:
+        raise ConfigError(["--overwrite: a run's report is always written again; leave it out"])
     path = write_report(args.run)
     print(summary_table(args.run))
     print(f"report: {path}")

@@ -7,7 +7,13 @@ import sys
 from functools import partial
 
 from vlrft.cli.evaluation_html import write_html
-from vlrft.cli.outputs import claim_file, data_paths, refuse_foreign_records, refuse_same_file
+from vlrft.cli.outputs import (
+    claim_file,
+    claim_files,
+    data_paths,
+    refuse_foreign_records,
+    refuse_same_file,
+)
 from vlrft.config.configured import configured_task
 from vlrft.data.atomic import draft_path
 from vlrft.evaluation.outputs.columns import Keys
@@ -36,10 +42,10 @@ def run(args: argparse.Namespace) -> None:
         )
     refuse_same_file(args.json, args.html)
     inputs = (args.predictions, *data_paths(section.options))
-    claim_file(args.json, "--json", overwrite=args.overwrite, inputs=inputs)
+    files = {"--json": args.json, "--html": args.html}
+    claim_files(files, overwrite=args.overwrite, inputs=inputs)
     stored = None if args.json is None else refuse_foreign_records(args.json)
     claim_file(stored, "--json", overwrite=args.overwrite, inputs=inputs)
-    claim_file(args.html, "--html", overwrite=args.overwrite, inputs=inputs)
     keys = Keys(id=args.id_key, output=args.output_key, answer=args.answer_key)
     outputs = read_outputs(args.predictions, keys)
     print(

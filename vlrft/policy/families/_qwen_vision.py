@@ -39,6 +39,7 @@ class QwenVision(QwenVideo):
     patch = 14  # side in pixels
     bounded_frames = 1  # the processor's bounds are areas times this number of frames
     released_max_pixels = 12_845_056  # in the released models' preprocessor_config.json
+    enlarges_sides = False  # the processor first enlarges an image with a side below a token's
     tower = Tower(name="Qwen2VisionTransformerPretrainedModel")
 
     def build_processor(self) -> Any:
@@ -66,6 +67,7 @@ class QwenVision(QwenVideo):
             min_pixels=-(-low // self.bounded_frames),
             max_pixels=high // self.bounded_frames,
             factor=processor.patch_size * processor.merge_size,
+            enlarge_sides=self.enlarges_sides,
         )
 
     def process(self, processor: Any, image: Image, key: str) -> Pixels:

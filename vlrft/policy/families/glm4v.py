@@ -49,6 +49,7 @@ class GlmVision(QwenVision):
     run_token = IMAGE
     bounded_frames = 2  # an image counts as two frames, which make one patch
     released_max_pixels = 4_816_896
+    enlarges_sides = True
     tower = Tower(name="Glm4vVisionModel", grid_on_device=True)
 
     def encode(self, model: Any, images: Sequence[Pixels], device: Any) -> ImageFeatures:
