@@ -71,7 +71,6 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         ("score counting --predictions one.jsonl --split nosuch", "task counting has no split 'nosuch'; it has"),
         ("eval --model m --task digits eval.top_p=0.9", "eval: top_p 0.9 has no effect at temperature 0"),
         ("data show digits env.max_turns=3", "env.max_turns=3: has no effect on vlrft data show"),
-        ("data show digits rewards.format=2", "rewards.format=2: has no effect on vlrft data show"),
         ("check reward format --task digits env.max_turns=3", "env.max_turns=3: has no effect on the check of a reward"),
         ("export runs/demo --out x --name=", "--name: empty; leave the option out, or give a value"),
         ("show gpg seed=3", "seed=3: gpg is neither a config nor a task"),

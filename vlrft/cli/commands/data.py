@@ -27,7 +27,7 @@ from vlrft.schema.pluralize import pluralize
 from vlrft.trainer.api.generate import find_model
 
 SHOWN = 10  # samples of a split
-UNREAD = {"env": "", "rewards": ""}  # sections of a task that rows do not depend on
+UNREAD = {"env": ""}  # a section of a task that rows do not depend on
 ONLY = {  # option -> the one action that has a use for it
     "out": "prepare",
     "count": "prepare",
