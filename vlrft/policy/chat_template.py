@@ -8,12 +8,9 @@ from functools import partial
 from itertools import groupby
 from typing import Any, get_args
 
-from jinja2 import TemplateError
-
 from vlrft.policy.control_tokens import ControlTokens
 from vlrft.schema import DataError, Message, Slot
 from vlrft.schema.sample import Role
-from vlrft.schema.short_message import first_line
 
 ROLES = get_args(Role)
 
@@ -33,8 +30,7 @@ class ChatTemplate:
     def begin(self, messages: Sequence[Message]) -> str:
         """The conversation up to the policy's next turn; a plain message unchanged.
 
-        Raises DataError when there are no messages, when others come with a plain one, for an unknown role, and where the template
-        refuses the conversation.
+        Raises DataError when there are no messages, when others come with a plain one, and for an unknown role.
         """
         _check_roles(messages)
         if not messages:
@@ -89,20 +85,11 @@ class ChatTemplate:
         messages: Sequence[Message],
         tags: Collection[str],
     ) -> str:
-        """The template's text, with the tags unquoted in an assistant's words. Raises DataError for a template that refuses the
-        conversation, such as Gemma's of a system message."""
+        """The template's text, with the tags unquoted in an assistant's words."""
         dicts = [self._as_dict(m, tags if m.role == "assistant" else ()) for m in messages]
-        conversation = [*before, *dicts]
-        try:
-            text: str = self.tokenizer.apply_chat_template(
-                conversation, tokenize=False, add_generation_prompt=True
-            )
-        except TemplateError as e:
-            roles = ", ".join(message["role"] for message in conversation)
-            raise DataError(
-                f"the policy's chat template refuses this conversation (roles: {roles}): {first_line(e)}; let the task show "
-                "other messages, or use another policy"
-            ) from e
+        text: str = self.tokenizer.apply_chat_template(
+            [*before, *dicts], tokenize=False, add_generation_prompt=True
+        )
         return text
 
     def _as_dict(self, message: Message, allowed: Collection[str]) -> dict[str, Any]:

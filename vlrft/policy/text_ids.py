@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
+
+from jinja2 import TemplateError
 
 from vlrft.policy.chat_template import ChatTemplate
 from vlrft.policy.families import VisionFamily
 from vlrft.policy.places import write_videos
 from vlrft.schema import DataError, Message
+from vlrft.schema.short_message import first_line
 
 RENDERED_TEXTS = 4096  # conversations whose token ids are kept
 Rendering = tuple[bool, tuple[Message, ...], tuple[str, ...]]
@@ -43,7 +46,7 @@ class TextIds:
             if key in self._ids:
                 self._ids.move_to_end(key)
                 return self._ids[key]
-            with _located(where):
+            with _located(where), _refusing(messages):
                 text = self.template.follow(messages) if follows else self.template.begin(messages)
                 text = write_videos(text, videos, self.vision)
             ids = self.template.control.encode(text)
@@ -58,6 +61,19 @@ class TextIds:
         with _located(where):
             (quoted,) = control.quote([text], control.in_answers)
         return control.encode(quoted)
+
+
+@contextmanager
+def _refusing(messages: Sequence[Message]) -> Iterator[None]:
+    """Turns the error of a template that refuses the messages, such as Gemma's of a system message, into a DataError."""
+    try:
+        yield
+    except TemplateError as e:
+        roles = ", ".join(message.role for message in messages)
+        raise DataError(
+            f"the policy's chat template refuses this conversation (roles: {roles}): {first_line(e)}; let the task show "
+            "other messages, or use another policy"
+        ) from e
 
 
 @contextmanager
