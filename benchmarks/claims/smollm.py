@@ -119,7 +119,7 @@ def page(rows: Sequence[Row]) -> str:
         *table(CONTRASTS, pairs),
         "",
         *["Not all seeds have been run.", ""] * (min(o.count for o in outcomes) < len(SEEDS)),
-        *arms_table(rows),
+        *arms_table(rows, pairs),
         "",
         *pilot_table(rows),
         "",
@@ -140,14 +140,13 @@ def machines(rows: Sequence[Row]) -> str:
     )
 
 
-def arms_table(rows: Sequence[Row]) -> list[str]:
+def arms_table(rows: Sequence[Row], pairs: Sequence[Sequence[tuple[float, float]]]) -> list[str]:
+    """The accuracies of each arm, of the pairs of each contrast."""
     lines = ["| arm | learning rate | mean accuracy | lowest | highest |", "| --- | ---: | ---: | ---: | ---: |"]  # fmt: skip
     rates = best_rates(rows)
-    for contrast in CONTRASTS:
-        for name in (contrast.arm, contrast.than):
-            finals = [100 * row["final"] for row in without_pilot(rows) if row["arm"] == name]
-            if finals:
-                lines.append(f"| {name} | {rates[contrast.comparison]:g} | {fmean(finals):.1f} | {min(finals):.1f} | {max(finals):.1f} |")  # fmt: skip
+    for contrast, some in zip(CONTRASTS, pairs, strict=True):
+        for name, finals in zip((contrast.arm, contrast.than), zip(*some, strict=True), strict=True):  # fmt: skip
+            lines.append(f"| {name} | {rates[contrast.comparison]:g} | {fmean(finals):.1f} | {min(finals):.1f} | {max(finals):.1f} |")  # fmt: skip
     return lines
 
 
