@@ -19,9 +19,9 @@ from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.distributed.interrupts import Interrupted
 from vlrft.distributed.ranks import ALONE, Ranks
-from vlrft.reporting.run_result import RunResult
+from vlrft.reporting.run_result import RunResult, read_result
 from vlrft.schema.errors import ConfigError
-from vlrft.trainer.callbacks import Callback, StopTraining
+from vlrft.trainer.callbacks import Callback, Callbacks, StopTraining
 from vlrft.trainer.train import train
 
 TINY = """
@@ -202,6 +202,18 @@ def test_a_callback_that_raises_ends_the_run_with_its_own_traceback_after_a_chec
         train(config, out=tmp_path / "run", callbacks=[Recorder(fail, at=1)])
     assert error.traceback[-1].name == "fail"
     assert (tmp_path / "run" / "checkpoints" / "last").resolve().name == "step_1"
+
+
+def test_a_failure_at_the_last_checkpoint_is_raised_in_place_of_the_end(whole: Path) -> None:
+    class Full(Callback):
+        def on_checkpoint(self, step: int, path: Path) -> None:
+            raise OSError("no space left")
+
+    called = Callbacks([Full(), recorder := Recorder()], first=True)
+    called.checkpoint(4, whole / "checkpoints" / "step_4")
+    with pytest.raises(OSError, match="no space left"):
+        called.end(read_result(whole))
+    assert (recorder.events, recorder.result) == ([("checkpoint", 4)], None)
 
 
 def test_an_object_that_is_no_callback_is_refused_before_the_folder_is_made(

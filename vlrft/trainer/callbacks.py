@@ -68,8 +68,9 @@ class Callbacks:
         self._call(lambda callback: callback.on_checkpoint(step, path))
 
     def end(self, result: RunResult) -> None:
-        """Raises a callback's exception at once: everything is written."""
-        self._call(lambda callback: callback.on_end(result))
+        """Raises a callback's exception at once: everything is written. After one in the last step no `on_end` is called."""
+        if self.failure is None:
+            self._call(lambda callback: callback.on_end(result))
         if self.failure is not None:
             raise self.failure
 
