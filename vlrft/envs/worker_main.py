@@ -96,7 +96,7 @@ def digest(result: object) -> bytes:
 
 
 def _display(image: Image) -> tuple[object, ...]:
-    """What decides, besides its pixels, how an image is shown; a pixel of some modes is an index into the palette."""
+    """The properties that, with its pixels, decide how an image is shown; a pixel of some modes is an index into the palette."""
     transparency = image.info.get("transparency")
     orientation = image.getexif().get(Base.Orientation)
     return image.mode, image.size, image.getpalette(None), transparency, orientation

@@ -14,8 +14,7 @@ from vlrft.distributed.device import find_device
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import check_quantization, find_engine
 from vlrft.envs import EnvRegistry
-from vlrft.policy.chat import Chat
-from vlrft.policy.load import bounds_warning, load_policy
+from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.reporting.files import read_log
 from vlrft.reporting.run_folder.names import CHECKPOINTS, METRICS
@@ -23,9 +22,7 @@ from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.bad_rows import check_gold_answers, check_pictures, check_prompts
 from vlrft.rollout.engines import EnginePlace, build_rollout_engine, find_rollout_engine
 from vlrft.rollout.seeds import seed_from
-from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.rollout.video_check import refuse_videos
-from vlrft.schema.errors import MissingSplit
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
@@ -38,9 +35,15 @@ from vlrft.trainer.memory_plan.disk import check_disk
 from vlrft.trainer.memory_plan.planner import RunTasks
 from vlrft.trainer.memory_plan.verdict import check_memory
 from vlrft.trainer.profiler import OFF, StepProfiler
-from vlrft.trainer.rank_facts import compare_tasks, compare_weights, hash_of_samples
+from vlrft.trainer.rank_facts import compare_tasks, compare_weights
 from vlrft.trainer.run import Run
 from vlrft.trainer.run_folder import RunFolder
+from vlrft.trainer.run_tasks import (
+    data_hashes,
+    load_evaluation,
+    warnings_of,
+    without_long_prompts,
+)
 from vlrft.trainer.sampler_gate import SamplerGate
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.stage_settings import StageSettings, advice, resolve_stages
@@ -138,13 +141,10 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         data=data_hashes(settings, eval_task, config.eval.split),
         ranks=ranks,
     )
-    for line in [*notes, *advice(settings), *list_left_out(named, folder.path, ranks)]:
+    left_out = list_left_out(named, folder.path, ranks)
+    warnings = warnings_of(config.policy, policy, tasks)
+    for line in [*notes, *advice(settings), *left_out, *warnings]:
         log.message(line)
-    warnings = [bounds_warning(config.policy, policy.chat)]
-    if config.policy.model is not None:
-        warnings += [loaded.box_warning(policy.box_unit) for loaded in tasks]
-    for warning in dict.fromkeys(filter(None, warnings)):
-        log.message(warning)
     gate = SamplerGate.of(rollout, ranks, log.message, wanted=config.self_check)
     prompt_states = PromptStates()
     stages = tuple(
@@ -203,35 +203,6 @@ def check_room(
     have them."""
     verdict = check_memory(config, tasks, ranks)
     return verdict.line, check_disk(config, verdict.stages, folder) if verdict.stages else []
-
-
-def without_long_prompts(stage: StageSettings, chat: Chat, times: ClipTimes) -> StageSettings:
-    """The stage without rows whose prompts sampling would refuse; answers that are given have no such limit."""
-    if stage.algorithm.answers != "sampled":
-        return stage
-    rollout = stage.config.rollout
-    tokens, images = rollout.max_prompt_tokens, rollout.max_images
-    kept = check_prompts(stage.loaded, chat, tokens, max_images=images, times=times)
-    return replace(stage, loaded=kept)
-
-
-def load_evaluation(config: Config, hosts: EnvRegistry) -> tuple[LoadedTask | None, list[str]]:
-    """The task of the evaluations, with its split. None, and a line that says why, for data without such a split, which are
-    still good to train on."""
-    try:
-        return replace(load_task(config.task, config.eval.split), hosts=hosts), []
-    except MissingSplit as e:
-        return None, [f"trains without evaluations: {e}"]
-
-
-def data_hashes(
-    stages: Sequence[StageSettings], evaluated: LoadedTask | None, split: str
-) -> dict[str, str]:
-    """The number of samples and their hash, by the name of the stage or of the evaluation's split."""
-    hashes = {stage.name: hash_of_samples(stage.loaded.samples) for stage in stages}
-    if evaluated is not None:
-        hashes[split] = hash_of_samples(evaluated.samples)
-    return hashes
 
 
 def zero_reward_limit(config: Config, stages: Sequence[StageSettings]) -> int:

@@ -80,7 +80,7 @@ def evaluate(
 
 
 def kept_answers(partial: PartialRecords | None) -> str:
-    """What an interrupted evaluation leaves, and how it is continued."""
+    """The answers that an interrupted evaluation leaves, and the command that continues it."""
     if partial is None:
         return "nothing is kept, as --json is not given"
     if partial.restart and not partial.begun:

@@ -40,8 +40,8 @@ class Float32Adapters:
             parameter.data = data.view_as(parameter).to(parameter.device)
 
     @contextmanager
-    def filled(self, exact: Sequence[Tensor]) -> Iterator[None]:
-        """The parameters are as `fill` makes them inside the block, and as they were after it."""
+    def hold(self, exact: Sequence[Tensor]) -> Iterator[None]:
+        """Within the block the parameters are as `fill` makes them; after it, as they were."""
         cast = [parameter.data for parameter in self.parameters]
         self.fill(exact)
         try:

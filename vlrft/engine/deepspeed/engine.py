@@ -182,7 +182,7 @@ class DeepSpeedEngine:
     def unsharded_on_first_rank(self) -> Iterator[None]:
         exact = self.adapters.gather()  # by all ranks
         gathered = gather_on_rank(self.engine, self.ranks.first) if self.sharded else nullcontext()
-        exact_on_first = self.adapters.filled(exact) if self.ranks.first else nullcontext()
+        exact_on_first = self.adapters.hold(exact) if self.ranks.first else nullcontext()
         with gathered, exact_on_first:
             yield
 
