@@ -43,9 +43,22 @@ def by_kind(samples: Sequence[Sample], kind: str, number: int = 40) -> list[Samp
 
 
 def test_without_scikit_learn_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(PluginError, match=r"pip install 'vlrft\[digits\]'"):
         _scans.__wrapped__()
+
+
+def test_the_scans_are_those_of_load_digits_which_is_not_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sklearn.datasets import load_digits
+
+    pixels, digits = load_digits(return_X_y=True)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    images, labels = _scans.__wrapped__()
+    assert labels == tuple(digits)
+    grey = (pixels.reshape(-1, 8, 8) * (255 / 16)).round()
+    assert all(np.array_equal(image, scan) for image, scan in zip(images, grey, strict=True))
 
 
 def test_every_scan_is_in_exactly_one_split() -> None:
