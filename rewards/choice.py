@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from string import ascii_uppercase
 
-from vlrft.grading import expects, normalise_text, read_answer, read_letter, why_no_answer
+from vlrft.grading import (
+    expects,
+    join_accents,
+    normalise_text,
+    read_answer,
+    read_letter,
+    why_no_answer,
+)
 from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 
 from ._released_choice import cvbench, visualthinker
@@ -55,7 +62,7 @@ def _normaliser(options: Sequence[str]) -> Callable[[str], str]:
 
 
 def _one_space(text: str) -> str:
-    return " ".join(text.split())
+    return join_accents(" ".join(text.split()))
 
 
 def _accepted_texts(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from vlrft.grading import MAX_ANSWER, expects, read_answer
+from vlrft.grading import MAX_ANSWER, expects, normalise_text, read_answer
 from vlrft.schema import DataError, Sample
 
 __all__ = ["f1", "text_overlap"]
@@ -63,7 +63,7 @@ def _f1(answer: Counter[str], gold: Counter[str]) -> float:
 
 
 def _words(text: str) -> list[str]:
-    parts = (part.lstrip(_BEFORE).rstrip(_AFTER) for part in text.casefold().split())
+    parts = (part.lstrip(_BEFORE).rstrip(_AFTER) for part in normalise_text(text).split())
     return [part for part in parts if part]
 
 

@@ -12,7 +12,7 @@ from benchmarks.learning.outcomes import read_json_lines
 from vlrft.config.load import load_config
 from vlrft.reporting.run_folder.names import CONFIG, METRICS, REPORT
 from vlrft.schema.errors import VlrftError
-from vlrft.trainer.run_folder import refuse_changes
+from vlrft.trainer.resumed_config import refuse_changes
 
 
 def train_once(

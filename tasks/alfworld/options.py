@@ -42,5 +42,9 @@ class Options:
     """Gold answers think of the thing that the task asks for, with its number where the command names it; false: of nothing."""
 
     def __post_init__(self) -> None:
+        if self.context == "growing" and self.history != Options.history:
+            raise ValueError(
+                "history: has no effect with context: growing, which repeats no turn; leave it out"
+            )
         if not self.families:
             raise ValueError(f"families is empty; use some of {', '.join(FAMILIES)}")

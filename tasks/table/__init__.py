@@ -28,11 +28,14 @@ from .options import Options
 from .rows import describe, kind_of, open_part, read
 from .sample import gold, sample
 from .splits import NAMES, find_part
+from .unread import find_unread, refuse_unread
 
 
 def configure(base: Task, options: Options) -> Task:
     """The task with the rewards, the grader and the metrics of its kind of answers. Raises ConfigError, DataError."""
     kind = find_kind(base, options)
+    if mistakes := find_unread(kind, options):
+        raise ConfigError(mistakes)
     if options.boxes == "resized" and not kind.resized:
         raise ConfigError(
             [f"options.boxes: resized, but answer: {kind.name} is not asked for in pixels"]
@@ -82,7 +85,7 @@ task = Task(
     doc="Your own data: a table with columns for question, answer and picture (options.data, options.answer).",
     options=Options,
     splits=tuple(NAMES),
-    load=Dataset(read=read, sample=sample, sources={}, describe=describe),
+    load=Dataset(read=read, sample=sample, sources={}, describe=describe, select=refuse_unread),
     rewards={},
     graders={"strict": ()},
     gold=gold,

@@ -9,6 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, get_args
 
 from vlrft.grading import read_box as read_written_box
+from vlrft.grading import read_json
 from vlrft.vision.boxes import THOUSAND, is_proper, rescale, resized_size
 from vlrft.vision.images import open_size
 
@@ -41,10 +42,14 @@ class BoxCell:
 
 
 def parse_box(cell: Any) -> BoxCell:
-    """A box. Raises ValueError."""
+    """A box. Of a text in JSON no more is known than of its value. Raises ValueError."""
     value = strip_tags(cell)
-    if isinstance(value, str) and (written := read_written_box(value)) is not None:
-        return BoxCell(numbers=written, corners="xyxy")
+    if isinstance(value, str):
+        tree = read_json(value)
+        written = read_written_box(value) if tree is None else None
+        if written is not None:
+            return BoxCell(numbers=written, corners="xyxy")
+        value = value if tree is None else tree
     if isinstance(value, Mapping):
         for key in NESTED:
             if key in value:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from vlrft.data import Cells
@@ -53,6 +55,11 @@ IMAGES = (
 )
 CHOICES = ("choices", "options")
 SPELLINGS = ("{}", "option_{}", "choice_{}", "option{}", "choice{}")
+MANY = len(ascii_uppercase)  # choices of a question
+NUMBERED: Sequence[Sequence[object]] = (
+    *(ascii_uppercase, ascii_lowercase),
+    *(range(MANY), range(1, MANY + 1)),
+)
 MOST = 0.5  # share of a column's first cells that must be of the kind for the column to fit
 
 Problem = Callable[[Any], str]
@@ -72,7 +79,9 @@ def cell_of(cells: Cells, column: str) -> Any:
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell is empty: null, or a text of white space."""
+    """Whether a cell is empty: null, not a number, or a text of white space."""
+    if isinstance(cell, float):
+        return math.isnan(cell)
     return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
@@ -141,12 +150,10 @@ def _without_equals(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def lettered_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of the choices where each has its own, from A on: A, B, C; option_a, option_b."""
+    """The columns of the choices where each has its own, from A, 0 or 1 on: A, B, C; option_a, option_b."""
     for spelling in SPELLINGS:
-        for letters in ("ABCDEFGH", "abcdefgh", "12345678"):
-            names = [spelling.format(letter) for letter in letters]
-            if spelling == "{}" and letters != "ABCDEFGH":
-                continue
+        for marks in NUMBERED[:1] if spelling == "{}" else NUMBERED:
+            names = [spelling.format(mark) for mark in marks]
             count = next((k for k, name in enumerate(names) if name not in columns), len(names))
             if count >= 2:
                 return tuple(names[:count])

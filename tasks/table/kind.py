@@ -85,6 +85,8 @@ class AnswerKind:
     """Whether its answers are of a closed set, which is collected from all splits unless it is given."""
     key: Callable[[str], str] = str
     """An answer of the closed set -> the form in which the rewards compare it; answers that share one are refused."""
+    options: tuple[str, ...] = ()
+    """Names of options that only some kinds read, this one among them."""
     boxed: bool = False
     """Whether its rewards read a `\\\\boxed{}` where there is no answer tag."""
     resized: bool = False

@@ -63,8 +63,8 @@ class Options(BoxOptions):
     system: str | None = None
     """A system message, or a text file with one."""
     splits: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Split of the run -> its name in the data: {test: testA}. Tables and folders named train, validation (val, dev) and test
-    need none."""
+    """Split of the run (train, validation, test) -> its name in the data, or another table: {test: testA}. Tables and folders named
+    train, validation (val, dev) and test need none."""
     split_column: str | None = None
     """Column with the split of each row."""
     test_share: Share | None = None
@@ -88,6 +88,7 @@ class Options(BoxOptions):
         super().__post_init__()
         from .answers import kinds
         from .formats import formats
+        from .splits import NAMES
 
         mistakes = [
             f"{key}: unknown name {value!r}; known: {', '.join(table)}"
@@ -103,6 +104,10 @@ class Options(BoxOptions):
             mistakes.append(
                 f"kinds: the answers are of one kind, {self.answer}; use answer: custom"
             )
+        if unknown := [name for name in self.splits if name not in NAMES]:
+            mistakes.append(f"splits: no split {unknown[0]!r}; known: {', '.join(NAMES)}")
+        if self.seed and self.test_share is None:
+            mistakes.append("seed: has no effect without test_share")
         if mistakes:
             raise ValueError("; ".join(mistakes))
 

@@ -20,7 +20,8 @@ from .entry import BoxForm, Entry, Raw, Reading, Taken
 from .formats import find_format
 from .kind import AnswerKind, Facts
 from .options import Options
-from .splits import NAMES, Part, draw_share, find_part
+from .part import Part
+from .splits import NAMES, draw_share, find_part
 from .templates import check_prompt, template_columns
 from .texts import read_text
 

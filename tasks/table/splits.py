@@ -8,18 +8,19 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from vlrft.data import Cells, Defect, Source, open_source
+from vlrft.data import Defect, Source, open_source
 from vlrft.data.source import Folder
 from vlrft.data.split_rows import find_tables, table_names
 from vlrft.schema import DataError
 from vlrft.schema.errors import MissingSplit
 
 from .entry import Entry
+from .part import Part
 
 if TYPE_CHECKING:
     from .options import Options
@@ -36,26 +37,6 @@ LOOKED_AT = 1000  # rows whose split column is looked at
 COLUMN = "split"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Where the rows of a split are."""
-
-    source: Source
-    split: str | None  # its name at the source
-    column: str | None = None
-    values: frozenset[str] = frozenset()  # of the column
-    share: bool | None = None  # True: the drawn share of the rows; False: the others; None: all
-    why: str
-
-    def rows(self) -> Iterator[Cells]:
-        """The rows of its tables. Raises DataError where there is no table."""
-        if self.split is None:
-            raise DataError(f"{self.source.label}: no table")
-        for cells in self.source.rows(self.split):
-            if self.column is None or str(cells.get(self.column)) in self.values:
-                yield cells
-
-
 def find_part(source: Source, split: str, options: Options) -> Part:
     """The split's part of the data. Raises MissingSplit where there is none, DataError where it is ambiguous."""
     if options.test_share is not None and split in ("train", "test"):
@@ -66,7 +47,7 @@ def find_part(source: Source, split: str, options: Options) -> Part:
         whole = _find_whole(source, "train", options)
         share = f"{options.test_share:.3g} of {whole.why} (seed {options.seed})"
         why = share if split == "test" else f"all but {share}"
-        return Part(source=whole.source, split=whole.split, share=split == "test", why=why)
+        return replace(whole, share=split == "test", why=why)
     return _find_whole(source, split, options)
 
 
@@ -100,11 +81,11 @@ def _find_whole(source: Source, split: str, options: Options) -> Part:
     names = (name,) if name is not None else NAMES[split]
     words = split_words(source)
     _refuse_twice(source, options)
-    if name is not None and Path(name).expanduser().exists():
+    if name is not None and _is_path(source, name, words, options):
         place = open_source(name, unreadable=getattr(source, "unreadable", None))
         return Part(source=place, split=_only_table(place), why=f"options.splits.{split}")
     if options.split_column is not None:
-        return _column_part(source, options.split_column, names)
+        return _column_part(source, options.split_column, names, options)
     if not source.names():  # a hub id: the hub says whether it has the split
         return Part(source=source, split=name or split, why="the hub's split")
     for candidate in names:
@@ -113,7 +94,7 @@ def _find_whole(source: Source, split: str, options: Options) -> Part:
         if candidate in words:
             return Part(source=source, split=words[candidate], why=f"named {words[candidate]}")
     if _has_split_column(source, words, options.splits.values()):
-        return _column_part(source, COLUMN, names)
+        return _column_part(source, COLUMN, names, options)
     if name is not None:
         raise DataError(
             f"{source.label}: options.splits: no {name!r}, neither a path nor a name in {_list_names(words)}"
@@ -124,6 +105,20 @@ def _find_whole(source: Source, split: str, options: Options) -> Part:
         f"{source.label}: no {split} split (found {_list_names(words)}); give its place or its name, options.splits={{{split}: "
         f"PATH}}{', or draw one from the rows, options.test_share=0.1' if split == 'test' else ''}"
     )
+
+
+def _is_path(source: Source, name: str, words: Iterable[str], options: Options) -> bool:
+    """Whether a split's name is a path that is there; without a folder and a suffix it is first a name in the data."""
+    if not Path(name).expanduser().exists():
+        return False
+    if PurePosixPath(name).name != name or PurePosixPath(name).suffix:
+        return True
+    column = options.split_column
+    if column is None and source.names():
+        if name in words or find_tables(source, name, single=False):
+            return False
+        column = COLUMN if _has_split_column(source, words, options.splits.values()) else None
+    return column is None or next(_cells_part(source, column, [name]).rows(), None) is None
 
 
 def _refuse_twice(source: Source, options: Options) -> None:
@@ -167,15 +162,14 @@ def split_words(source: Source) -> dict[str, str]:
     return words
 
 
-def _column_part(source: Source, column: str, names: Sequence[str]) -> Part:
+def _column_part(source: Source, column: str, names: Sequence[str], options: Options) -> Part:
     """The rows of the only table, or of a hub id's train split, with one of the names in a column. Raises MissingSplit where
     there are none, DataError without such a column."""
-    part = Part(
-        source=source,
-        split=(_only_table(source) or "train") if source.names() else "train",
-        column=column,
-        values=frozenset(names),
-        why=f"rows with {' or '.join(names)} in column {column!r}",
+    of_splits = (
+        (options.splits[s],) if s in options.splits else others for s, others in NAMES.items()
+    )
+    part = replace(
+        _cells_part(source, column, names), known=frozenset(name for s in of_splits for name in s)
     )
     if next(part.rows(), None) is None:
         everything = islice(replace(part, column=None).rows(), LOOKED_AT)
@@ -186,6 +180,16 @@ def _column_part(source: Source, column: str, names: Sequence[str]) -> Part:
             f"{source.label}: no row with {' or '.join(names)} in column {column!r}, which has {_list_names(values)}"
         )
     return part
+
+
+def _cells_part(source: Source, column: str, names: Sequence[str]) -> Part:
+    return Part(
+        source=source,
+        split=(_only_table(source) or "train") if source.names() else "train",
+        column=column,
+        values=frozenset(names),
+        why=f"rows with {' or '.join(names)} in column {column!r}",
+    )
 
 
 def _has_split_column(source: Source, words: Iterable[str], named: Iterable[str]) -> bool:

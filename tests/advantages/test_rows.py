@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from vlrft.advantages.rows import estimate_rows, rollout_means, turn_means
+from vlrft.advantages import find_estimator
+from vlrft.advantages.rows import estimate_rows, estimate_step, rollout_means, turn_means
 from vlrft.algorithms import ALGORITHMS
 from vlrft.schema import Group, Piece, Prompt, TrainingRow, Turn
 from vlrft.testing.small_policies import group
@@ -61,3 +63,20 @@ def test_a_rollout_without_an_environment_has_no_turns() -> None:
 def test_a_reward_that_is_not_finite_is_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         estimate_rows([group("a", [float("nan"), 1.0])], ESTIMATOR)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"step": "combine", "weights": {"choice": 1.0}}, "centre"],
+        [{"step": "gate", "of": "count", "by": "choice"}, "centre"],
+        [{"step": "minus_known"}],
+        [{"step": "centre", "key": "subtask"}],
+    ],
+)
+def test_a_step_without_groups_has_no_advantages_whatever_its_estimator_reads(
+    steps: list[Any],
+) -> None:
+    """Dynamic sampling that meets no mixed group leaves none."""
+    estimated = estimate_step([], find_estimator(steps))
+    assert (estimated.rows, estimated.notes) == ([], [])

@@ -44,7 +44,7 @@ def test_a_least_deviation_keeps_small_differences_small() -> None:
     np.testing.assert_allclose(np.abs(unlimited), np.sqrt(0.5), rtol=1e-4)
     assert_equal(limited[:2], unlimited[:2])
     np.testing.assert_allclose(limited[2:], [0.05, -0.05], rtol=1e-5)
-    with pytest.raises(ConfigError, match="least: is of a group's deviation"):
+    with pytest.raises(ConfigError, match=r"least: 1\.0 has no effect with by: step"):
         find_estimator([{"step": "scale", "by": "step", "least": 1.0}])
 
 
@@ -73,6 +73,8 @@ def test_bnpo_of_one_group_is_centred_and_of_a_middling_spread_is_grpo_with_the_
 def test_bnpo_refuses_rewards_outside_of_its_range() -> None:
     with pytest.raises(AdvantageError, match="rewards from -1 to 1, but low and high are 0 and 1"):
         values(["beta_normalise"], step_of([-1.0, 1.0], [0, 0]))
+    with pytest.raises(ConfigError, match="must be above"):
+        find_estimator([{"step": "beta_normalise", "low": 2.0}])
     mapped = values([{"step": "beta_normalise", "low": -1.0}], step_of([-1.0, 1.0], [0, 0]))
     assert_equal(mapped, values(["beta_normalise"], step_of([0.0, 1.0], [0, 0])))
 
@@ -115,8 +117,8 @@ def test_a_correction_of_the_rewards_scale_vanishes_behind_a_standard_deviation(
         values([step, *GRPO], MIXED_STEP), values(GRPO, MIXED_STEP), rtol=1e-5
     )
     assert_equal(values([{"step": "denoise"}, *GRPO], MIXED_STEP), values(GRPO, MIXED_STEP))
-    with pytest.raises(AdvantageError, match="less than 1"):
-        values([{"step": "denoise", "false_positive": 0.5, "false_negative": 0.5}], MIXED_STEP)
+    with pytest.raises(ConfigError, match="less than 1"):
+        find_estimator([{"step": "denoise", "false_positive": 0.5, "false_negative": 0.5}])
 
 
 def test_lead_without_length_and_weights_is_grpo_on_plus_and_minus_one() -> None:
@@ -270,5 +272,5 @@ def test_right_and_wrong_are_marked_in_mixed_groups_alone() -> None:
     assert values(["right_or_wrong"], inputs).tolist() == [1, -1, 0, 0, 0, 0, 0]
     half = values([{"step": "right_or_wrong", "right": 0.5}], inputs)
     assert half.tolist() == [1, -1, 1, 0, 0, 0, 0]
-    with pytest.raises(AdvantageError, match="must be above"):
-        values([{"step": "right_or_wrong", "right": 0.0}], inputs)
+    with pytest.raises(ConfigError, match="must be above"):
+        find_estimator([{"step": "right_or_wrong", "right": 0.0}])

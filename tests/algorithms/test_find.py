@@ -171,3 +171,40 @@ def test_select_is_a_rule_or_a_list_of_rules() -> None:
         "algorithm.select.0",
         "algorithm.select.1.keep",
     ]
+
+
+def test_settings_of_a_selector_need_its_name_where_there_are_several() -> None:
+    chain = find_algorithm({"name": "grpo", "select": ["positives", "cppo"]})
+    with pytest.raises(ConfigError) as caught:
+        override(chain, {"select": {"share": 0.3}})
+    assert caught.value.mistakes == [
+        "algorithm.select: needs a `name`; known: cppo, pods, gfpo, positives, drop_truncated"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"name": "gvpo", "objective": {"var": {"from": 0, "to": 1}}},
+            "algorithm.objective.var: expected true or false, got 0.5",
+        ),
+        (
+            {
+                "name": "gpg",
+                "advantage": ["centre", {"step": "add_step", "scale": {"from": 0, "to": 1}}],
+            },
+            "algorithm.advantage.1.scale: expected true or false, got 0.5",
+        ),
+        (
+            {"name": "grpo", "reference": {"update": "ema", "decay": {"from": 0.9, "to": 0.99}}},
+            "algorithm.reference.decay: a schedule has no effect on the reference; give a number",
+        ),
+    ],
+)
+def test_a_schedule_that_could_not_be_followed_is_refused(
+    changes: dict[str, object], line: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        find_algorithm(changes)
+    assert caught.value.mistakes == [line]

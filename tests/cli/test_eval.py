@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from vlrft.config import RolloutConfig
 from vlrft.config.load import equals_sections
 from vlrft.data.writer_lock import lock
 from vlrft.evaluation.evaluate import grade_samples
+from vlrft.reporting.run_folder.mark import write_mark
 from vlrft.schema import Record
 
 
@@ -160,6 +162,76 @@ def test_an_evaluation_that_an_earlier_version_started_resumes(
     assert evaluate("out") == 0
     assert settings.read_text() == text
     assert len(rows(tmp_path / "out.records.jsonl")) == 5
+
+
+def test_an_evaluation_resumes_with_the_data_that_it_was_started_with_alone(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = tmp_path / "d.jsonl", tmp_path / "out.json"
+    monkeypatch.setattr("vlrft.trainer.api.evaluate.chunk_size", lambda rollout, decoding: 2)
+
+    def write(questions: Sequence[str]) -> None:
+        lines = [{"id": str(k), "question": q, "answer": "2"} for k, q in enumerate(questions)]
+        data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def evaluate(*flags: str) -> int:
+        words = ["eval", "--model", model, "--task", "table", "--split", "train", *flags]
+        return main(
+            [
+                *words,
+                "--json",
+                str(out),
+                f"options.data={data}",
+                "options.answer=math",
+                "rollout.max_tokens=4",
+            ]
+        )
+
+    write(["1+1?", "4-2?", "2+0?"])
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "grade_samples", stop_after(1))
+        assert evaluate() == 130
+    before = {p.name: p.read_bytes() for p in tmp_path.glob("out*")}
+    for questions, problem in (
+        (["1+1?", "4-2?"], "it was of 3 samples"),
+        (["1 + 1 = ?", "4-2?", "2+0?"], "other data"),
+    ):
+        write(questions)
+        capsys.readouterr()
+        assert evaluate() == 2
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert f"{tmp_path / 'out.records.jsonl'} was started with other data" in line
+        assert problem in line
+        assert "use --overwrite or another --json" in line
+        assert {p.name: p.read_bytes() for p in tmp_path.glob("out*")} == before
+    write(["1+1?", "4-2?", "2+0?"])
+    assert evaluate() == 0
+    assert [row["id"] for row in rows(tmp_path / "out.records.jsonl")] == ["0", "1", "2"]
+
+
+def test_an_evaluation_of_a_run_resumes_with_the_checkpoint_that_it_was_started_with_alone(
+    evaluate: Evaluate,
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The newest checkpoint of a run that goes on is another one later."""
+    last = tmp_path / "run" / "checkpoints" / "last"
+    last.parent.mkdir(parents=True)
+    write_mark(tmp_path / "run")
+    for step in (1, 2):
+        shutil.copytree(model, last.with_name(f"step_{step}"))
+    last.symlink_to("step_1")
+    for k, name in enumerate((tmp_path / "run", last)):
+        with monkeypatch.context() as patch:
+            patch.setattr(parts, "grade_samples", stop_after(1))
+            assert evaluate(f"out{k}", model=str(name)) == 130
+        last.unlink()
+        last.symlink_to(f"step_{2 - k}")
+        capsys.readouterr()
+        assert evaluate(f"out{k}", model=str(name)) == 2
+        assert "was started with other settings" in capsys.readouterr().err
 
 
 def test_files_of_others_and_of_a_live_evaluation_are_not_written(

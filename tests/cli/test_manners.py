@@ -12,6 +12,8 @@ from vlrft.cli.main import main
 from vlrft.policy.model_files import refuse_misspelled
 from vlrft.reporting.trackers import build_trackers
 from vlrft.schema.errors import ConfigError, TrackerError
+from vlrft.trainer.api.evaluate import settings_of_task
+from vlrft.trainer.api.score import score_config
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +73,16 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         ("score counting --predictions one.jsonl --split nosuch", "task counting has no split 'nosuch'; it has"),
         ("eval --model m --task digits eval.top_p=0.9", "eval: top_p 0.9 has no effect at temperature 0"),
         ("data show digits env.max_turns=3", "env.max_turns=3: has no effect on vlrft data show"),
+        ("score digits --predictions one.jsonl rewards.count=3", "rewards.count=3: has no effect on outputs that are there already, as task digits has graders"),
+        ("eval --model m --task digits rewards.count=3", "rewards.count=3: has no effect on an evaluation, which has no use for weights"),
+        ("eval --model m --config quickstart task.rewards.count=3", "task.rewards.count=3: has no effect on an evaluation"),
+        ("check reward format --task digits rewards.count=3", "rewards.count=3: has no effect on the check of a reward"),
+        ("data show digits rewards.count=3", "rewards.count=3: has no effect on vlrft data show"),
+        ("data show digits examples.count=1", "examples.count=1: has no effect on vlrft data show"),
+        ("data prepare counting --out s on_bad=skip", "on_bad=skip: has no effect on vlrft data prepare"),
+        ("data prepare counting --out s examples.count=1", "examples.count=1: has no effect on vlrft data prepare"),
+        ("data prepare counting --out s rewards.length=1", "rewards.length=1: has no effect on vlrft data prepare, as task counting has"),
+        ("show digits env.max_turns=3", "env.max_turns=3: has no effect on the description of a task"),
         ("check reward format --task digits env.max_turns=3", "env.max_turns=3: has no effect on the check of a reward"),
         ("export runs/demo --out x --name=", "--name: empty; leave the option out, or give a value"),
         ("show gpg seed=3", "seed=3: gpg is neither a config nor a task"),
@@ -87,6 +99,8 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         ("doctor --ranks 2", "--ranks needs a CONFIG"),
         ("doctor quickstart --write none/fits.yaml", "--write none/fits.yaml: there is no folder none"),
         ("data show digits --from=", "data: --from: empty"),
+        ("score geoqa --predictions one.jsonl --data=", "score: --data: empty; leave the option out, or give a value"),
+        ("eval --model= --task digits", "eval: --model: empty; leave the option out, or give a value"),
         ("data prepare sat --synthetic 0 --out s", "data: --synthetic: 0 is out of range; allowed: at least 1\n"),
         ("data prepare sat --synthetic many --out s", "expected a whole number, at least 1; got 'many'\n"),
         ("data prepare sat --seed 1 --out s", "--seed: the rows of a published data set have no seed"),
@@ -106,6 +120,26 @@ def test_a_slip_is_a_wrong_use_and_says_what_was_meant(
     assert len(error.splitlines()) == 1 or "usage: " in error
     assert "huggingface.co" not in error  # nothing is asked for over the network
     assert code == 2
+
+
+def test_a_task_is_described_with_the_rewards_that_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["show", "digits", "rewards.count=2", "rewards.format=null"]) == 0
+    assert "rewards: choice × 1.0, count × 2.0, boxes × 1.0\n" in capsys.readouterr().out
+
+
+def test_rewards_that_an_evaluation_scores_or_grades_with_are_taken(here: Path) -> None:
+    """It stores the scores of a pack's answers by all rewards; those of a task without graders are its graders."""
+    rows = [{"id": "1", "question": "Why?", "answer": "so"}]
+    (here / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = ["options.data=t.jsonl", "options.answer=custom", "rewards={./mine.py:halve: 2.0}"]
+    settings_of_task("table", "m", table)
+    score_config("table", table, None)
+    for item in ("rewards.length=0.5", "rewards.format=null", "rewards.count.on_error=zero"):
+        settings_of_task("digits", "m", [item])
+        with pytest.raises(ConfigError, match="has graders of its own"):
+            score_config("digits", [item], None)
 
 
 def test_help_for_new_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,13 @@ def test_a_new_reward_passes_its_doctest_and_the_check_it_names(
     assert "no flaw found" in capsys.readouterr().out
 
 
+def test_the_command_that_is_next_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "reward", "mine", "--out", "my rewards"]) == 0
+    assert capsys.readouterr().out == (
+        "wrote ./my rewards/mine.py; next: vlrft check reward './my rewards/mine.py' --task digits\n"
+    )
+
+
 def test_a_new_task_passes_its_check_and_trains_with_the_config_it_names(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

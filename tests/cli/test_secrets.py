@@ -86,6 +86,18 @@ def test_no_canary_reaches_the_files_or_the_output_of_a_run(
     assert CANARY not in "".join(capfd.readouterr())
 
 
+def test_no_canary_reaches_the_files_of_a_graded_file(planted: Path) -> None:
+    (planted / "p.jsonl").write_text('{"id": "test/0", "output": "<answer>2</answer>"}\n')
+    options = [
+        "options.hub_token=canary-5f2c81-option",
+        "options.data=https://me:canary-5f2c81-password@host/rows.zip",
+    ]
+    words = ["score", "./leaks.py", *options, "--predictions", "p.jsonl"]
+    assert main([*words, "--json", "graded/s.json", "--html", "graded/s.html"]) == 0
+    assert leaks(planted / "graded") == []
+    assert f"https://{REDACTED}@host/rows.zip" in (planted / "graded" / "s.json").read_text()
+
+
 def test_no_canary_reaches_the_message_of_a_failure_or_its_crash_report(
     planted: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

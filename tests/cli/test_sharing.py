@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -194,6 +196,96 @@ def test_an_export_into_the_working_directory_is_refused(
         == f"vlrft: {out} is the working directory; choose a new folder as --out\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["policy"]
+
+
+def test_an_export_goes_into_an_empty_folder_that_cannot_be_replaced(
+    run_folder: Path, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount point, such as the volume of a container; and a link to a folder."""
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "link").symlink_to("volume")
+    monkeypatch.setattr("pathlib.Path.rmdir", refuse_busy)
+    assert main(["export", str(run_folder), "--out", str(tmp_path / "link")]) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "volume"]
+    assert {p.name for p in (tmp_path / "volume").iterdir()} == {p.name for p in exported.iterdir()}
+
+
+def refuse_busy(path: Path) -> None:
+    """`rmdir` of a mount point."""
+    if path.name == "volume":
+        raise OSError(errno.EBUSY, "Device or resource busy", str(path))
+    os.rmdir(path)
+
+
+@pytest.mark.parametrize(
+    ("out", "problem"),
+    [
+        ("file/x", "cannot be written (Not a directory); choose another --out"),
+        ("loop", "is there and no folder; choose a new folder as --out"),
+        ("file", "is there and no folder; choose a new folder as --out"),
+        ("a" * 250, "cannot be written (File name too long); choose another --out"),
+        ("mine/checkpoints/last/x", "is inside the model that is exported; choose another --out"),
+    ],
+)
+def test_an_export_that_cannot_end_well_is_refused_before_it_begins(
+    run_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    out: str,
+    problem: str,
+) -> None:
+    copy_run(run_folder, tmp_path / "mine")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["export", "mine", "--out", out]) == 2
+    colon = ":" if problem.startswith("cannot") else ""
+    assert capsys.readouterr().err == f"vlrft: {out}{colon} {problem}\n"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+class HubApi:
+    """A hub with a public repository and the branch main."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, object]] = []
+
+    def create_repo(self, repository: str, *, private: bool, exist_ok: bool) -> str:
+        return f"https://hub/{repository}"
+
+    def repo_info(self, repository: str) -> SimpleNamespace:
+        return SimpleNamespace(private=False)
+
+    def create_branch(self, repository: str, *, branch: str, exist_ok: bool) -> None:
+        self.calls.append(("branch", branch))
+
+    def upload_folder(self, *, revision: str | None, **_: object) -> None:
+        self.calls.append(("upload", revision))
+
+
+def test_what_is_pushed_privately_never_reaches_a_public_repository(
+    exported: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub = HubApi()
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda: hub)
+    assert main(["push", str(exported), "me/model", "--private"]) == 2
+    assert capsys.readouterr().err == (
+        "vlrft: --private: me/model is there and public; leave the option out, or make the repository private on the hub first\n"
+    )
+    assert hub.calls == []
+    assert main(["push", str(exported), "me/model"]) == 0
+
+
+def test_a_branch_that_is_not_there_is_made(
+    exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = HubApi()
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda: hub)
+    assert main(["push", str(exported), "me/model", "--revision", "v2"]) == 0
+    assert main(["push", str(exported), "me/model", "--revision", "refs/pr/1"]) == 0
+    assert hub.calls == [("branch", "v2"), ("upload", "v2"), ("upload", "refs/pr/1")]
 
 
 def test_a_refused_push_is_one_line_without_the_token(exported: Path) -> None:

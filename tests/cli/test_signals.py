@@ -13,6 +13,7 @@ import pytest
 from vlrft.cli.crash_report import write_crash_report
 from vlrft.cli.main import main
 from vlrft.cli.signals import handled_signals
+from vlrft.config.systems import all_systems
 from vlrft.reporting.run_folder.mark import write_mark
 
 
@@ -102,6 +103,38 @@ def test_an_unexpected_exception_leaves_a_report_in_the_runs_folder(
     assert "Traceback (most recent call last):" in text
     assert "\x1b" not in text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("config", "folder"), [("quickstart", "quickstart"), ("system:7", "system_7")]
+)
+def test_a_run_without_out_has_its_report_in_the_default_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, folder: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = Path("runs") / folder
+    run.mkdir(parents=True)
+    write_mark(run)
+    monkeypatch.setattr("vlrft.cli.commands.train.run", raise_error(KeyError("step")))
+    assert main(["train", config]) == 1
+    assert (run / "crash.txt").is_file()
+
+
+def test_a_launch_that_is_stopped_at_once_names_the_last_checkpoint_of_the_default_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    number = next(s.id for s in all_systems().values() if s.runs)
+    checkpoints = Path("runs") / f"system_{number}" / "checkpoints"
+    (checkpoints / "step_3").mkdir(parents=True)
+    (checkpoints / "last").symlink_to("step_3")
+    monkeypatch.setattr("vlrft.distributed.launcher.launch", stop_at_once)
+    assert main(["launch", f"system:{number}", "--ranks", "2"]) == 130
+    assert capsys.readouterr().err == "vlrft: stopped at once; last checkpoint: step_3\n"
+
+
+def stop_at_once(*_: object) -> int:
+    raise KeyboardInterrupt
 
 
 def test_another_rank_has_a_report_of_its_own(

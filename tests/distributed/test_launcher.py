@@ -19,7 +19,10 @@ import signal, sys, time
 def save(number, frame):
     open(sys.argv[1], "w").write(str(number))
     sys.exit(128 + number)
-signal.signal(signal.SIGTERM, save if sys.argv[2] == "saves" else signal.SIG_IGN)
+def fail(number, frame):
+    sys.exit("vlrft: reward bad raised" if sys.argv[1].endswith("rank1") else 128 + number)
+handlers = {"saves": save, "fails": fail, "ignores": signal.SIG_IGN}
+signal.signal(signal.SIGTERM, handlers[sys.argv[2]])
 open(sys.argv[1] + ".ready", "w")
 time.sleep(60)
 """
@@ -27,12 +30,15 @@ time.sleep(60)
 
 @pytest.fixture
 def ranks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[subprocess.Popen[bytes]]:
-    """Replaces the ranks of a launch, whose arguments are `saves` or `ignores`; returns their processes."""
+    """Replaces the ranks of a launch, whose arguments are `saves`, `ignores` or `fails`; returns their processes."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(arguments: list[str], rank: int, *_: object) -> subprocess.Popen[bytes]:
+    def start(
+        arguments: list[str], rank: int, ranks: int, port: int, output: Path
+    ) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-S", "-c", RANK, str(tmp_path / f"rank{rank}"), arguments[0]]
-        started.append(subprocess.Popen(command, start_new_session=True))
+        with output.open("wb") as file:
+            started.append(subprocess.Popen(command, start_new_session=True, stderr=file))
         return started[-1]
 
     monkeypatch.setattr(launcher, "_start", start)
@@ -60,6 +66,15 @@ def test_a_first_signal_reaches_every_rank_and_the_launcher_waits_for_them(
     assert launcher.launch(["saves"], 2) == 143
     assert [process.poll() for process in ranks] == [143, 143]
     assert [(tmp_path / f"rank{k}").read_text() for k in (0, 1)] == ["15", "15"]
+
+
+def test_a_rank_that_fails_while_the_run_stops_is_reported(
+    ranks: list[subprocess.Popen[bytes]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    send_when_ready(tmp_path, 1)
+    assert launcher.launch(["fails"], 2) == 1
+    assert [process.poll() for process in ranks] == [143, 1]
+    assert capsys.readouterr().err == "rank 1: vlrft: reward bad raised\n"
 
 
 def test_a_second_signal_ends_ranks_that_do_not_stop(

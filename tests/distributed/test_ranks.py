@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +26,7 @@ from vlrft.engine.single import SingleEngine
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.schema import Group
-from vlrft.schema.errors import ConfigError
+from vlrft.schema.errors import ConfigError, RanksError
 from vlrft.testing.process_ranks import run_ranks
 from vlrft.testing.small_policies import CORPUS, group_of, tiny_config
 from vlrft.trainer.batch import make_batches
@@ -158,6 +160,14 @@ def results_of_first(ranks: Ranks) -> list[Any]:
     return results
 
 
+class Odd(Exception):
+    """An exception that cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__("the disk is full")
+        self.lock = threading.Lock()
+
+
 def refuse(*mistakes: str) -> None:
     raise ConfigError(mistakes)
 
@@ -245,6 +255,28 @@ def test_every_rank_gets_the_result_or_the_exception_of_rank_0(
     assert pair[1]["first"][0] == 7
     assert "by zero" in pair[1]["first"][1]
     assert pair[1]["first"][2] == ["one", "two"]
+
+
+def test_an_exception_that_cannot_be_sent_is_told_on_every_rank(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[bytes] = []
+
+    def fail() -> None:
+        raise Odd
+
+    def send(objects: list[object]) -> None:
+        sent.append(pickle.dumps(objects))
+
+    def receive(objects: list[object]) -> None:
+        objects[:] = pickle.loads(sent[0])
+
+    monkeypatch.setattr(dist, "broadcast_object_list", send)
+    with pytest.raises(Odd, match="the disk is full"):
+        Ranks(rank=0, size=2).run_on_first(fail)
+    monkeypatch.setattr(dist, "broadcast_object_list", receive)
+    with pytest.raises(RanksError, match="rank 0: Odd: the disk is full"):
+        Ranks(rank=1, size=2).run_on_first(fail)
 
 
 def test_a_log_prob_that_is_not_finite_on_one_rank_skips_the_step_on_both(

@@ -47,7 +47,14 @@ def test_a_broken_connection_is_told_as_a_lost_rank(config: Config) -> None:
     assert "--resume continues" in str(caught.value)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("shape"), DataError("a row about gloo")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("shape"),
+        DataError("a row about gloo"),
+        FileNotFoundError(2, "No such file", "/data/igloo/1.png"),
+    ],
+)
 def test_another_error_stays_as_it_is(config: Config, error: Exception) -> None:
     with pytest.raises(type(error)) as caught, session.rank_session(config):
         raise error
@@ -73,3 +80,17 @@ def test_ranks_that_are_joined_already_have_to_exchange_cpu_tensors(backends: st
                 join_ranks("cuda", timeout=1.0)
     finally:
         dist.destroy_process_group()
+
+
+def test_ranks_that_somebody_else_has_joined_stay_joined(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "join_ranks", join_ranks)
+    dist.init_process_group("cpu:fake,cuda:fake", rank=1, world_size=2, store=FakeStore())
+    try:
+        with session.rank_session(config) as ranks:
+            assert ranks == Ranks(rank=1, size=2)
+        assert dist.is_initialized()
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()

@@ -38,6 +38,16 @@ def test_a_comparison_by_hand() -> None:
     assert compare(before, after, "strict", 1.0, "kind")[2].gained == 0
 
 
+def test_a_tag_that_some_samples_have_has_a_row_of_them() -> None:
+    before, after = (
+        [*records({"a": g}, a="hard"), Record(id="b", output="", grades={"strict": 1.0})]
+        for g in (0.0, 1.0)
+    )
+    everything, hard = compare(before, after, "strict", 1.0, "kind")
+    assert (everything.name, everything.n, everything.gain) == ("all", 2, 0.5)
+    assert (hard.name, hard.n, hard.gain) == ("hard", 1, 1.0)
+
+
 def test_answers_to_one_sample_count_as_one() -> None:
     before = records({"a": 0.0}) + records({"a": 1.0})
     (row,) = compare(before, records({"a": 1.0}), "strict", 1.0, "kind")

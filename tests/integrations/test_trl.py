@@ -269,6 +269,18 @@ def test_a_completion_that_no_reward_applies_to_is_left_out(folder: Path, tmp_pa
     assert step.advantages[1] == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("algorithm", ["rloo", "gvpo"])
+def test_a_group_with_too_few_scored_completions_is_left_out(
+    folder: Path, tmp_path: Path, algorithm: str
+) -> None:
+    def some(completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float | None]:
+        return [None if 0 < i < GROUP else float(i % 2) for i in range(len(completion_ids))]
+
+    step = trained(folder, tmp_path, algorithm, reward_funcs=[some])._steps["train"]
+    assert set(step.row_of) == {4, 5, 6, 7}
+    assert step.advantages[:GROUP] == (0.0,) * GROUP
+
+
 def test_the_table_of_completions_shows_our_advantages(folder: Path, tmp_path: Path) -> None:
     one = Dataset.from_list([{"prompt": "Which digit"}])
     evaluated: dict[str, Any] = {
@@ -280,6 +292,18 @@ def test_the_table_of_completions_shows_our_advantages(folder: Path, tmp_path: P
     of_train, of_eval = (trainer._steps[mode].advantages for mode in ("train", "eval"))
     assert list(trainer._logs["advantages"]) == [*of_train[GROUP:], *of_eval]
     assert logged(trainer, "alpha") == [1.0]
+
+
+def test_an_evaluation_of_more_completions_than_a_training_step(
+    folder: Path, tmp_path: Path
+) -> None:
+    """TRL's table keeps as many completions as a step of training has."""
+    rows = Dataset.from_list([{"prompt": "Which digit"}] * 4)
+    evaluated: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1}
+    size = {"per_device_eval_batch_size": 2 * ANSWERS}
+    trainer = trained(folder, tmp_path, "gpg", eval_dataset=rows, **evaluated, **size)
+    assert len(trainer._steps["eval"].advantages) == 2 * ANSWERS
+    assert list(trainer._logs["advantages"]) == [*trainer._steps["eval"].advantages[ANSWERS:]]
 
 
 def test_evaluation_in_between_leaves_the_training_step_alone(folder: Path, tmp_path: Path) -> None:
@@ -300,6 +324,17 @@ REFUSED: list[tuple[Choice, dict[str, Any], str]] = [
     ({"name": "grpo", "reference": {"update": "ema"}}, {}, "use sync_ref_model"),
     ("gpg", {"loss_type": "grpo"}, "loss_type: belongs to TRL's loss"),
     ("gpg", {"beta": 0.1}, "beta: belongs to TRL's loss"),
+    ("grpo", {"sapo_temperature_pos": 2.0}, "sapo_temperature_pos: belongs to TRL's loss"),
+    (
+        "rloo",
+        {"num_generations_eval": 1},
+        "num_generations_eval: 1; algorithm rloo compares at least 2",
+    ),
+    (
+        "gvpo",
+        {"num_generations_eval": 1},
+        "num_generations_eval: 1; algorithm gvpo compares at least 2",
+    ),
     ("gpg", {"steps_per_generation": 2}, "steps_per_generation: 2; an optimiser step is one"),
     ("dr_grpo", {"max_completion_length": None}, "max_completion_length: the reduction"),
     ("nosuch", {}, "unknown algorithm 'nosuch'"),

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from vlrft.cli.commands.list import rewards
+from vlrft.cli.commands.list import rewards, tasks
 from vlrft.plugins import find as plugins
 from vlrft.plugins.find import (
     find_grader,
@@ -15,6 +15,7 @@ from vlrft.plugins.find import (
     find_task,
     load_attribute,
     reward_names,
+    reward_reference,
     task_names,
 )
 from vlrft.rollout.task import load_rewards
@@ -32,6 +33,17 @@ def test_every_folder_and_file_is_found_by_name() -> None:
     assert files <= set(reward_names())
     assert all(find_task(name).name == name for name in folders)
     assert all(callable(find_reward(name)) for name in reward_names())
+
+
+def test_a_tilde_in_a_reference_is_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell does not replace it within a config or a mapping of rewards."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.py").write_text("def mine(completion, sample):\n    return 0.5\n")
+    for name in ("~/mine.py", "~/mine.py:mine"):
+        assert find_reward(name)("", None) == 0.5
+        assert reward_reference(name) == f"{tmp_path}/mine.py:mine"
 
 
 def test_a_file_and_a_module_are_found_by_reference(tmp_path: Path) -> None:
@@ -117,6 +129,18 @@ def test_two_rewards_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def choice(completion, sample):\n    return 0.5\n")
     with pytest.raises(ConfigError, match="two rewards are named choice"):
         load_rewards({"choice": 1.0, f"{tmp_path}/mine.py:choice": 1.0})
+
+
+def test_a_plugin_that_cannot_be_loaded_hides_no_other_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = EntryPoint(name="broken", value="no_such_package:task", group="vlrft.tasks")
+    twice = EntryPoint(name="choice", value="elsewhere:choice", group="vlrft.rewards")
+    monkeypatch.setattr(plugins, "_entry_points", lambda kind: [broken, twice])
+    assert tasks()["broken"]["doc"].startswith("cannot be loaded: no_such_package:task: cannot")
+    assert "Scanned digits" in tasks()["digits"]["doc"]
+    assert rewards()["choice"]["doc"].startswith("cannot be loaded: reward choice: found twice")
+    assert not rewards()["count"]["doc"].startswith("cannot be loaded")
 
 
 def test_a_name_that_two_places_define_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,14 @@ def test_a_folder_that_peft_wrote_is_an_adapter(lora_base: Path, tmp_path: Path)
     [
         ({"peft_type": "IA3"}, "an adapter of the kind IA3; vlrft reads LORA"),
         ({"modules_to_save": ["lm_head"]}, "also replaces the modules lm_head"),
+        (
+            {"use_dora": True},
+            "an adapter with use_dora, which is more than low-rank matrices; merge it",
+        ),
+        (
+            {"lora_bias": True},
+            "an adapter with lora_bias, which is more than low-rank matrices; merge",
+        ),
         ({"base_model_name_or_path": None}, "names no model; set policy.model"),
         ({"r": 5}, "cannot be applied to this model"),
         ({"target_modules": ["q_proj"]}, "48 weights for 4 places in this model; it belongs to"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import weakref
 from copy import deepcopy
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageOps
+from tokenizers import Tokenizer
 
 from tests.conftest import Tiny
 from vlrft.policy.chat import Chat
@@ -52,6 +54,20 @@ def test_a_plain_message_is_rendered_unchanged_for_base_models(tiny: Tiny) -> No
     )
     with pytest.raises(DataError, match="must be the only one"):
         chat.render((asked, *ask("more")), [noise_image(112, 112)])
+
+
+def test_ids_without_a_token_are_banned_wherever_they_are(tiny: Tiny) -> None:
+    """A vocabulary may have holes: its last token then lies beyond the number of its tokens."""
+    tokenizer = deepcopy(tiny("qwen2").chat.tokenizer)
+    count = len(tokenizer)
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    added, vocab = state["added_tokens"], state["model"]["vocab"]
+    added.append({**added[-1], "id": count + 2, "content": "word", "special": False})
+    vocab["word"] = count + 2
+    tokenizer._tokenizer = Tokenizer.from_str(json.dumps(state))
+    chat = Chat(tokenizer, vocab_size=count + 4)
+    assert chat.answer_ids("word")[0] == count + 2
+    assert {i for i in chat.banned_ids if i >= count} == {count, count + 1, count + 3}
 
 
 def test_pixels_and_image_tokens_of_several_images_of_different_sizes(tiny: Tiny) -> None:

@@ -13,9 +13,9 @@ import torch
 from PIL import Image
 
 from tests.conftest import Tiny
-from vlrft.config import LoraConfig, PolicyConfig
+from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.policy.families.qwen2_vl import QWEN_VISION
-from vlrft.policy.load import bounds_warning, load_policy
+from vlrft.policy.load import load_policy, vision_warning
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
@@ -303,8 +303,16 @@ def test_a_tokenizer_without_chat_template_is_refused(tiny: Tiny, tmp_path: Path
 
 
 def test_bounds_of_pixels_of_a_text_only_policy_are_named(tiny: Tiny) -> None:
-    bounded = tiny_config("qwen2", min_pixels=784, max_pixels=5000)
+    bounded = PolicyConfig(model="x", min_pixels=784, max_pixels=5000)
     said = "the policy takes text only: policy.min_pixels, policy.max_pixels have no effect"
-    assert bounds_warning(bounded, tiny("qwen2").chat) == said
-    assert bounds_warning(bounded, tiny("qwen2_vl").chat) is None
-    assert bounds_warning(tiny_config("qwen2"), tiny("qwen2").chat) is None
+    assert vision_warning(bounded, tiny("qwen2").chat) == said
+    assert vision_warning(bounded, tiny("qwen2_vl").chat) is None
+    assert vision_warning(PolicyConfig(model="x"), tiny("qwen2").chat) is None
+
+
+def test_sizes_of_a_vision_model_that_a_text_only_policy_lacks_are_named(tiny: Tiny) -> None:
+    build = BuildConfig(family="qwen2", vision_layers=5)
+    said = "the policy takes text only: policy.build.vision_layers has no effect"
+    assert vision_warning(PolicyConfig(build=build), tiny("qwen2").chat) == said
+    assert vision_warning(PolicyConfig(build=BuildConfig()), tiny("qwen2").chat) is None
+    assert vision_warning(PolicyConfig(build=build), tiny("qwen2_vl").chat) is None

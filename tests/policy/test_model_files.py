@@ -16,6 +16,7 @@ from vlrft.policy.load import load_policy
 from vlrft.policy.model_files import refuse_damage
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.file_hashes import MANIFEST, sha256_of
+from vlrft.testing.small_policies import CORPUS, tiny_config
 
 Damage = Callable[[Path], object]
 PROCESSOR, TOKENIZER = "preprocessor_config.json", "tokenizer_config.json"
@@ -151,6 +152,10 @@ def test_adapters_for_a_pattern_that_is_none_are_refused(good: Path) -> None:
 def test_image_sizes_that_contradict_each_other_are_refused(good: Path) -> None:
     with pytest.raises(ConfigError, match="images of at least 3136 and at most 1 pixels"):
         load_policy(PolicyConfig(model=str(good), max_pixels=1))
+    with pytest.raises(
+        ConfigError, match=r"^policy\.build: images of at least 3136 and at most 784 pixels; set"
+    ):
+        load_policy(tiny_config("qwen2_vl", max_pixels=784), corpus=CORPUS)
     with pytest.raises(ValueError, match="min_pixels 5000, more than max_pixels 3136"):
         PolicyConfig(min_pixels=5000, max_pixels=3136)
 

@@ -105,3 +105,10 @@ def test_all_sizes_that_do_not_divide_are_reported() -> None:
     assert "policy.build.hidden_size: must be a multiple of heads" in str(caught.value)
     assert "policy.build.heads: must be a multiple of kv_heads" in str(caught.value)
     assert "policy.build.vocab_size: must be at least 270" in str(caught.value)
+
+
+def test_sizes_of_a_vision_model_do_not_matter_to_a_text_model() -> None:
+    build = BuildConfig(family="qwen2", vision_width=50, vision_heads=3, vocab_size=300)
+    assert build_tokenizer(build, CORPUS).get_vocab()
+    with pytest.raises(ConfigError, match="vision_width: must be a multiple of vision_heads"):
+        build_tokenizer(replace(build, family="qwen2_vl"), CORPUS)

@@ -54,6 +54,12 @@ def test_accumulation_keeps_no_more_groups_than_the_step_needs() -> None:
     assert all(g.rewards == tuple(MIXED) for g in collected.groups)
 
 
+def test_a_share_that_rounds_up_asks_for_no_attempt_more() -> None:
+    assert 0.55 * 100 > 55
+    assert Accumulate(share=0.55).enough(55, 100)
+    assert not Accumulate(share=0.55).enough(54, 100)
+
+
 def test_accumulation_ends_at_the_limit_with_the_groups_that_there_are() -> None:
     collected = collect(prompts(), Script([0] * 20), Accumulate(), 4)
     assert (collected.attempts, len(collected.groups)) == (20, 4)

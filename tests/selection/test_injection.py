@@ -62,7 +62,7 @@ def test_a_group_without_a_right_answer_gets_the_gold_one_with_its_computed_rewa
 
 
 def test_it_may_join_in_place_of_replacing_and_join_every_group(tiny: Tiny) -> None:
-    rule = InjectGold(when="always", replace=False, right=0.05)
+    rule = InjectGold(when="always", replace=False)
     assert not InjectGold(right=0.05).wants(WRONG)
     groups = inject_gold(rule, [WRONG, MIXED], loaded(), tiny("qwen2").chat)
     assert [g.rewards for g in groups] == [(0.0, 0.1, 0.0, 1.1), (0.0, 1.0, 0.0, 1.1)]

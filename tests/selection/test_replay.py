@@ -85,6 +85,7 @@ def test_the_store_is_a_queue_per_prompt(
     add: int,
     pick: Literal["recent", "reward", "variance"],
 ) -> None:
+    add = min(add, capacity)
     store = ReplayStore(Replay(add=add, capacity=capacity, pick=pick))
     seen: dict[str, list[float]] = {"a": [], "b": []}
     number = 0.0

@@ -75,7 +75,7 @@ def plans_of(system: System) -> list[Plan]:
     weights = tuple(weights_of_rewards(config).items())
     return [
         Plan(
-            algorithm=replace(algorithm, reference=replace(algorithm.reference, every=1)),
+            algorithm=_resetting_each_step(algorithm),
             strategy=strategy,
             update=replace(
                 stage.update,
@@ -90,6 +90,13 @@ def plans_of(system: System) -> list[Plan]:
         )
         for stage, (algorithm, strategy) in zip(config.stages, find_choices(config), strict=True)
     ]
+
+
+def _resetting_each_step(algorithm: Algorithm) -> Algorithm:
+    """The algorithm with a reference, if it is one that is reset, that is reset after each step."""
+    if algorithm.reference.update != "reset":
+        return algorithm
+    return replace(algorithm, reference=replace(algorithm.reference, every=1))
 
 
 @dataclass(kw_only=True)

@@ -58,7 +58,9 @@ def test_the_scans_are_those_of_load_digits_which_is_not_imported(
     images, labels = _scans.__wrapped__()
     assert labels == tuple(digits)
     grey = (pixels.reshape(-1, 8, 8) * (255 / 16)).round()
-    assert all(np.array_equal(image, scan) for image, scan in zip(images, grey, strict=True))
+    assert all(
+        np.array_equal(np.asarray(image), scan) for image, scan in zip(images, grey, strict=True)
+    )
 
 
 def test_every_scan_is_in_exactly_one_split() -> None:

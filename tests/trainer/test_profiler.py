@@ -13,7 +13,7 @@ import torch
 from tests.trainer.small_runs import TINY, assert_same_run, lines
 from vlrft.config.load import load_config
 from vlrft.trainer import profiler
-from vlrft.trainer.profiler import Trace, phase_table
+from vlrft.trainer.profiler import StepProfiler, Trace, phase_table
 from vlrft.trainer.train import train
 
 PHASES = (
@@ -93,3 +93,13 @@ def test_a_trace_that_is_long_enough_stops(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "aten::exp" in trace.table()
     assert "aten::log" not in trace.table()
     assert trace.cut_short == " (their first 0 s)"
+
+
+def test_a_stage_of_any_name_has_a_trace_in_the_runs_folder(tmp_path: Path) -> None:
+    steps = StepProfiler(tmp_path)
+    for stage in ("rl/warm up", "../" + "x" * 300):
+        assert list(steps.over(stage, [1, 2])) == [1, 2]
+    assert {p.name for p in tmp_path.iterdir()} == {
+        *("profile.md", "profile_rl_warm_up.json.gz"),
+        f"profile_.._{'x' * 97}.json.gz",
+    }

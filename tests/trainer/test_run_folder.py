@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,13 @@ def test_only_a_run_is_resumed(config: Config, out: Path) -> None:
     assert "config.yaml is missing" in refused(config, out, resume=True)
     start(config, out)  # nothing was written yet
     assert "give one of them" in refused(config, out, resume=True, overwrite=True)
+
+
+def test_a_run_that_is_refused_for_its_memory_resumes_with_the_setting_of_the_refusal(
+    config: Config, out: Path
+) -> None:
+    start(config, out)
+    start(replace(config, memory_check=False), out, resume=True)
 
 
 def test_a_folder_that_a_file_system_makes_is_empty(config: Config, out: Path) -> None:

@@ -157,6 +157,31 @@ def test_a_gpu_that_is_not_here_is_refused_before_anything_runs(
                 "regularizer: k2 or forward_kl, or leave it out",
             ],
         ),
+        (
+            [
+                "rollout.group_size=8",
+                "stages.0.algorithm={name: grpo, select: {name: gfpo, keep: 8}}",
+                "stages.1.algorithm={name: grpo, select: {name: pods, keep: 12}, replay: fifo}",
+            ],
+            [
+                f"stages.{stage}.algorithm.select: {rule} keeps all of a group's {size} rollouts, and has no effect; let it keep "
+                "fewer, or leave it out"
+                for stage, rule, size in ((0, "gfpo", 8), (1, "pods", 12))
+            ],
+        ),
+        (
+            ["stages.1.prompts=tracked"],
+            [
+                "stages.1.prompts: tracked weighs prompts by what the advantage step minus_tracked notes, which no stage up to "
+                "this one has, so that all would weigh the same; add that step, or use other prompts"
+            ],
+        ),
+        (
+            ["algorithm=sft", "permute_rewards=true"],
+            [
+                "permute_rewards: true has no effect, as every stage learns gold answers; leave it out"
+            ],
+        ),
     ],
 )
 def test_mistakes_of_all_stages_come_at_once_before_any_data(
@@ -174,6 +199,7 @@ def test_mistakes_of_all_stages_come_at_once_before_any_data(
         "algorithm={name: gvpo, objective: {reference: initial}, reference: {update: ema}}",
         "algorithm={name: raft, select: [positives, {name: pods, keep: 1}]}",
         "algorithm={name: grpo, select: {name: cppo, share: 0.1}}",
+        "algorithm={name: grpo, select: {name: pods, keep: 8}, replay: fifo}",
         "algorithm={name: rec, objective: {regularizer: k2, coefficient: {from: 0.5, to: 0.0}}}",
     ],
 )
@@ -193,3 +219,9 @@ def test_a_run_without_a_reward_is_refused_before_any_data_unless_it_only_imitat
     ]
     with pytest.raises(AssertionError, match="a task was loaded"):  # nothing is refused
         resolve_stages(config(tmp_path, f"task.rewards={rewards}", "algorithm=sft"))
+
+
+def test_tracked_prompts_may_use_what_an_earlier_stage_has_noted(tmp_path: Path) -> None:
+    tracked = "stages.0.algorithm={name: grpo, advantage: [minus_tracked]}"
+    with pytest.raises(AssertionError, match="a task was loaded"):  # nothing is refused
+        resolve_stages(config(tmp_path, tracked, "stages.1.prompts=tracked"))

@@ -234,3 +234,20 @@ def test_an_object_that_is_no_callback_is_refused_before_the_folder_is_made(
         "callbacks: Recorder is a class",
     ]
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("at", [2, 3])  # between two stages, and within one
+def test_a_resumed_run_keeps_no_file_of_its_checkpoint_open(
+    config: Config, tmp_path: Path, at: int
+) -> None:
+    """Its state has the optimiser's size, and a deleted file that is open takes its room on the disk until the run ends."""
+    out = tmp_path / "run"
+
+    def stop() -> None:
+        raise StopTraining("enough")
+
+    train(config, out=out, callbacks=[Recorder(stop, at=at)])
+    mapped: list[str] = []
+    look = Recorder(lambda: mapped.append(Path("/proc/self/maps").read_text()), at=at + 1)
+    train(config, out=out, resume=True, callbacks=[look])
+    assert [line for line in mapped[0].splitlines() if str(out) in line] == []

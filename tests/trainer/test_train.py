@@ -128,8 +128,46 @@ def test_a_run_resumes_only_with_the_settings_that_it_began_with(
     config: Callable[..., Config], tmp_path: Path
 ) -> None:
     run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run").folder
-    with pytest.raises(ConfigError, match="--resume: stages, seed differ"):
+    changes = r"--resume: stages.0.steps \(1, now 2\), seed \(0, now 3\) differ from .*config.yaml; use that"
+    with pytest.raises(ConfigError, match=changes):
         train(config("stages=[{algorithm: sft, steps: 2}]", "seed=3"), out=run, resume=True)
+    with pytest.raises(
+        ConfigError, match=r"--resume: stages.0.update.lr \(0.001, now 0.1\) differs"
+    ):
+        train(
+            config("stages=[{algorithm: sft, steps: 1, update: {lr: 0.1}}]"), out=run, resume=True
+        )
+
+
+def test_a_run_may_resume_with_settings_that_need_less_memory(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    """As `vlrft doctor` proposes them; they change no result."""
+    run = train(config("stages=[{algorithm: sft, steps: 2}]"), out=tmp_path / "run").folder
+    smaller = ("policy.activation_checkpointing=true", "update.max_tokens_per_micro_batch=64")
+    stages = "stages=[{algorithm: sft, steps: 2, rollout: {max_rows: 2, max_cache_tokens: 999}}]"
+    settings = config(stages, *smaller)
+    train(settings, out=run, resume=True)
+    assert load_config(run / "config.yaml") == settings
+
+
+def test_a_run_that_resumes_on_other_data_says_so(
+    config: Callable[..., Config], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A data file may change while its path, and so the config, stays the same."""
+    settings = config("stages=[{algorithm: sft, steps: 1}]")
+    run = train(settings, out=tmp_path / "run").folder
+    train(settings, out=run, resume=True)
+    assert "not those" not in capsys.readouterr().err
+    summary = json.loads((run / "summary.json").read_text())
+    now = summary["data"]["sft"]
+    summary["data"]["sft"] = "119 samples, 0123456789ab"
+    (run / "summary.json").write_text(json.dumps(summary))
+    train(settings, out=run, resume=True)
+    assert (
+        f"--resume: the data of sft are not those of the steps so far: 119 samples, 0123456789ab, now {now}"
+        in capsys.readouterr().err
+    )
 
 
 def test_an_unwritable_folder_is_a_one_line_error(

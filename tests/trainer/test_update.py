@@ -10,12 +10,12 @@ from torch import Tensor
 
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS, Algorithm, policy_loss
-from vlrft.config import UpdateConfig
+from vlrft.config import LoraConfig, UpdateConfig
 from vlrft.engine import TrainEngine, build_engine
 from vlrft.objectives import LossBatch, Needs, Terms
 from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.policy.load import load_policy
-from vlrft.policy.logprobs import replicated_logprobs
+from vlrft.policy.logprobs import packed_logprobs, replicated_logprobs, without_dropout
 from vlrft.policy.policy import Policy
 from vlrft.schema import Group
 from vlrft.testing.small_policies import CORPUS, Family, group_of, tiny_config
@@ -195,6 +195,62 @@ def test_group_statistics_do_not_depend_on_micro_batches() -> None:
     whole = step_gradient(policy, groups, algorithm, LARGE)
     for budget in (1, 40):
         assert_equal(step_gradient(policy, groups, algorithm, budget), whole)
+
+
+def build_dropping_policy() -> Policy:
+    """Half of the inputs of its adapters are dropped, which are not zero."""
+    lora = LoraConfig(rank=4, dropout=0.5)
+    config = replace(tiny_config("qwen2"), dtype="float64", lora=lora)
+    policy = load_policy(config, corpus=CORPUS, seed=0)
+    for weight in policy.trained_weights().values():
+        weight.normal_(std=0.3)
+    return policy
+
+
+def test_old_log_probs_of_several_updates_are_without_dropout_as_those_of_sampling() -> None:
+    policy, old = build_dropping_policy(), list[Tensor]()
+
+    class Recording:
+        needs = Needs(old_logprobs=True, zero_signal_groups=True)
+
+        def __call__(self, logprobs: Tensor, batch: LossBatch) -> Terms:
+            assert batch.old_logprobs is not None
+            old.append(batch.old_logprobs[batch.mask])
+            return Terms(values=-logprobs)
+
+    algorithm = replace(ALGORITHMS["grpo"], objective=Recording())
+    groups = [*example_groups(policy), *example_groups(policy)]
+    advantages = estimate_rows(groups, algorithm.estimator)
+    batches = make_batches(groups, advantages, algorithm, temperature=1.0, max_tokens=8, updates=2)
+    engine = build_engine(UpdateConfig(lr=0.0, updates_per_batch=2), policy, 1)
+    update(engine, batches, algorithm, LARGE, policy.reference())
+    for batch, recorded in zip(batches, old, strict=True):
+        mask = batch.loss.mask
+        with torch.no_grad(), without_dropout(policy.model):
+            sampled = packed_logprobs(policy, batch.items(), mask=mask, temperature=1.0)
+        expected = sampled.logprobs[mask].sort().values  # micro-batches have rows in another order
+        assert torch.allclose(recorded.sort().values, expected, rtol=0, atol=1e-9)
+
+
+def test_group_statistics_are_of_the_log_probs_of_the_loss_also_with_dropout() -> None:
+    policy, gaps = build_dropping_policy(), list[float]()
+
+    class Comparing:
+        needs = Needs(group_stats=True, zero_signal_groups=True)
+
+        def group_stats(self, logprobs: Tensor, batch: LossBatch) -> dict[str, Tensor]:
+            return {"sum": (logprobs * batch.mask).sum(1)}
+
+        def __call__(self, logprobs: Tensor, batch: LossBatch) -> Terms:
+            assert batch.stats is not None
+            sums = (logprobs.detach() * batch.mask).sum(1)
+            gaps.append(float((sums - batch.stats["sum"]).abs().max()))
+            return Terms(values=-logprobs)
+
+    algorithm = replace(ALGORITHMS["grpo"], objective=Comparing())
+    step_gradient(policy, example_groups(policy), algorithm, 40)
+    assert len(gaps) > 1
+    assert max(gaps) < 1e-9
 
 
 def test_replayed_rollouts_keep_the_log_probs_that_they_were_sampled_with() -> None:

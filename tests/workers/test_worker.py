@@ -146,6 +146,15 @@ def test_the_error_says_how_a_process_died_and_the_next_call_works(
     assert worker.call(f"{file}:double", 2, seconds=5) == 4
 
 
+def test_a_process_that_died_between_two_calls_fails_neither(file: str, worker: Worker) -> None:
+    """Such as one that the kernel killed for memory."""
+    pid = worker.call(f"{file}:pid", seconds=5)
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert worker.call(f"{file}:double", 2, seconds=5) == 4
+    assert gone(pid)
+
+
 def test_exceptions_of_the_function_are_raised_in_the_caller(file: str, worker: Worker) -> None:
     with pytest.raises(KeyError, match="x"):
         worker.call(f"{file}:raises", seconds=5)

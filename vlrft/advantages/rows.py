@@ -55,6 +55,8 @@ def estimate_step(
     Raises RewardError for a reward that is not a finite number, AdvantageError for groups that the estimator does not
     fit.
     """
+    if not groups:  # which have no components or tags that a step could read
+        return Estimated(rows=[], notes=[])
     inputs = estimator_input(
         groups,
         weights or {},

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from vlrft.advantages import Choice, Estimator, find_estimator
 from vlrft.config import strict
+from vlrft.config.idle import refuse_idle
 from vlrft.distributed.phases import phase
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
 from vlrft.objectives.correction import Correction
@@ -44,6 +45,11 @@ class Reference:
     every: Positive = 100
     reset_optimizer: bool = False
     """true: a reset also makes the optimiser forget its moments (ProRL)."""
+
+    def __post_init__(self) -> None:
+        for name, rule in (("decay", "ema"), ("every", "reset")):
+            if self.update != rule:
+                refuse_idle(self, name, beside=f"update: {self.update}", unless=f"update: {rule}")
 
 
 @strict

@@ -19,9 +19,10 @@ from vlrft.config.foreign_names import key_of_foreign
 from vlrft.objectives import Reduction
 from vlrft.objectives.correction import Correction
 from vlrft.objectives.find import objective_maker
+from vlrft.objectives.regularizer import Regularizer
 from vlrft.plugins.names import unknown_key, unknown_name
 from vlrft.schema.errors import ConfigError
-from vlrft.selection.group_filters import KEEPS
+from vlrft.selection.group_filters import KEEPS, KeepAll
 from vlrft.selection.injection import InjectGold
 from vlrft.selection.replay import Replay
 from vlrft.selection.rollout_filters import SELECTORS, Selectors, chain_of
@@ -35,6 +36,8 @@ _CHOICES: Mapping[str, Mapping[str, type[Any]]] = {  # chosen by name, then merg
     "replay": {"fifo": Replay},
 }
 _REDUCTIONS = get_args(Reduction)
+# idle where gold answers are learned
+_FOR_SAMPLED = ("keep", "select", "replay", "correction")
 _KEYS = ("advantage", "reduction", *_PARTS, "correction", *_CHOICES)
 
 
@@ -88,9 +91,38 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
                 parts[key] = value
         except ConfigError as e:
             mistakes += e.mistakes
+    mistakes += _idle_parts(algorithm, parts)
     if mistakes:
         raise ConfigError(mistakes)
-    return dataclasses.replace(algorithm, **parts, schedules=schedules)
+    made = dataclasses.replace(algorithm, **parts, schedules=schedules)
+    _refuse_idle_estimator(made, changes.get("regularize"))
+    return made
+
+
+def _idle_parts(algorithm: Algorithm, parts: Mapping[str, Any]) -> list[str]:
+    """A mistake for each part that an algorithm of gold answers does not use."""
+    if algorithm.answers == "sampled":
+        return []
+    return [
+        f"algorithm.{key}: has no effect on {algorithm.name}, which trains on gold answers and samples nothing; leave it out"
+        for key in _FOR_SAMPLED
+        if parts.get(key) not in (None, KeepAll())
+    ]
+
+
+def _refuse_idle_estimator(algorithm: Algorithm, changes: Any) -> None:
+    """Raises ConfigError for an estimator of a KL penalty that the algorithm has at no point of its schedules."""
+    name, penalty = "kl_estimator", algorithm.regularize
+    given = isinstance(changes, Mapping) and name in changes
+    if not given or penalty.kl_estimator == Regularizer.kl_estimator:
+        return
+    if not any(algorithm.at(done).regularize.kl > 0 for done in (0.0, 1.0)):
+        raise ConfigError(
+            [
+                f"algorithm.regularize.{name}: {penalty.kl_estimator} has no effect, as {algorithm.name} has no KL penalty "
+                "with kl: 0; give a kl above 0, or leave it out"
+            ]
+        )
 
 
 def _change_part(
@@ -106,9 +138,16 @@ def _change_part(
         if named:
             kept = {path: s for path, s in kept.items() if not path.startswith("objective.")}
     constants, scheduled = _split(value, where)
+    if key == "reference" and scheduled:
+        raise ConfigError(
+            [
+                f"{where}.{name}: a schedule has no effect on the reference; give a number"
+                for name in scheduled
+            ]
+        )
     for name, schedule in scheduled.items():
-        for end in (schedule.at(0.0), schedule.at(1.0)):
-            make({**constants, name: end}, where)
+        for point in _points(schedule):
+            make({**constants, name: point}, where)
         constants[name] = schedule.at(0.0)
     made = make(constants, where)
     kept = {path: s for path, s in kept.items() if path not in {f"{key}.{n}" for n in constants}}
@@ -119,7 +158,7 @@ def _change_advantage(
     value: Any, schedules: Mapping[str, Schedule]
 ) -> tuple[Any, dict[str, Schedule]]:
     """The estimator with the first number of each schedule, and the schedules with those of its steps in the place of
-    those of the present one's. Both ends of each schedule are checked."""
+    those of the present one's. Both ends and the middle of each schedule are checked."""
     where = "algorithm.advantage"
     kept = {path: s for path, s in schedules.items() if not path.startswith("advantage.")}
     if not isinstance(value, Sequence) or isinstance(value, str):
@@ -134,11 +173,16 @@ def _change_advantage(
             constants = {**constants, key: inner}
         steps[k] = constants
         found |= {f"{k}.{path}": schedule for path, schedule in scheduled.items()}
-    for done in (1.0, 0.0):
+    for k in (2, 1, 0):
         for path, schedule in found.items():
-            steps = set_in_steps(steps, path, schedule.at(done))
+            steps = set_in_steps(steps, path, _points(schedule)[k])
         find_estimator(steps, where)
     return steps, kept | {f"advantage.{path}": schedule for path, schedule in found.items()}
+
+
+def _points(schedule: Schedule) -> tuple[float, float, float]:
+    """Its first, middle and last number, which must be allowed: the middle one is neither true nor false."""
+    return schedule.at(0.0), schedule.at(schedule.share / 2), schedule.at(1.0)
 
 
 def _selectors(items: Sequence[Any]) -> Selectors:

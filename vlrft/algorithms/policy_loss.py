@@ -20,6 +20,11 @@ from vlrft.advantages import (
     valid_groups,
 )
 from vlrft.algorithms.find import find_algorithm, override
+from vlrft.algorithms.loss_inputs import (
+    refuse_idle_overrides,
+    refuse_uneven_rollouts,
+    refuse_unknown_extras,
+)
 from vlrft.objectives import guard, make_loss_batch
 from vlrft.schema import RewardError
 
@@ -64,10 +69,13 @@ def policy_loss(
     `history` {name: [B]}, numbers of the row's sample and what was noted at its last visit, for one that reads them; `progress`, the
     share of the run's steps that are done, for one that reads it and for settings with a schedule; default 0).
 
-    Raises ValueError naming a declared need that is missing, NonFiniteError for log-probs, RewardError for rewards.
+    Raises ValueError naming a declared need that is missing, an override or an extra that has no effect, and rows of one
+    rollout that differ in reward or group; NonFiniteError for log-probs and advantages; RewardError for rewards.
     """
+    refuse_idle_overrides(overrides)
     algorithm = override(find_algorithm(name), overrides)
     extras = dict(extras or {})
+    refuse_unknown_extras(extras)
     needs = algorithm.needs
     if needs.old_logprobs and old_logprobs is None:
         raise ValueError(
@@ -75,6 +83,8 @@ def policy_loss(
         )
     if needs.ref_logprobs and ref_logprobs is None:
         raise ValueError(f"{name} needs ref_logprobs [B T], or regularize={{'kl': 0.0}}")
+    if algorithm.correction is not None and sampled_logprobs is None:
+        raise ValueError("correction needs sampled_logprobs [B T], those of the sampler")
     if needs.entropy and "entropy" not in extras:
         raise ValueError(f"{name} needs extras={{'entropy': [B T], with its gradient}}")
     if advantages is None and algorithm.estimator.greedy and "greedy_rewards" not in extras:
@@ -94,6 +104,7 @@ def policy_loss(
     group_index = _dense_labels(group, rows)
     rollout_index = _dense_labels(range(rows) if rollout is None else rollout, rows)
     reward = _to_floats(rewards)
+    refuse_uneven_rollouts(reward, group_index, rollout_index)
     if not np.isfinite(reward).all():
         raise RewardError(f"rewards: not finite in rows {np.flatnonzero(~np.isfinite(reward))[:8]}")
     if advantages is None:
@@ -107,7 +118,8 @@ def policy_loss(
             {**extras, "signals": signals},
         )
     values = advantages.detach().to(device, wide)
-    spread = (values[:, None] if values.dim() == 1 else values).expand(mask.shape) * mask
+    by_token = (values[:, None] if values.dim() == 1 else values).expand(mask.shape)
+    spread = guard(by_token, mask, "advantages")
     groups = int(group_index.max(initial=-1)) + 1
     valid = valid_groups(reward, group_index, groups)
 

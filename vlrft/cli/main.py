@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 from vlrft.cli.arguments import COMMANDS
 from vlrft.cli.crash_report import write_crash_report
 from vlrft.cli.cuda_allocator import choose_allocator
+from vlrft.cli.run_folder import run_folder
 from vlrft.cli.signals import handled_signals
 from vlrft.config.foreign_names import key_of_foreign, option_of_foreign
 from vlrft.config.shipped import package_version
@@ -230,8 +231,11 @@ def _is_own_exit(error: BaseException) -> bool:
 
 
 def _run_folder(args: argparse.Namespace | None) -> Path | None:
-    out = getattr(args, "out", None)
-    return None if out is None else Path(out)
+    """The folder that `--out` names, or that of a run without it; None for a command that has neither."""
+    out, config = getattr(args, "out", None), getattr(args, "config", None)
+    if out is None and (config is None or not hasattr(args, "out")):
+        return None
+    return run_folder(out, str(config))
 
 
 def _first_line(error: BaseException) -> str:

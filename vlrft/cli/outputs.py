@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from vlrft.data.atomic import draft_path
 from vlrft.evaluation.result_files import holds_records, records_path
 from vlrft.schema.errors import ConfigError
+
+RESULTS = ".json"  # suffix of the results of an evaluation
 
 
 def claim_file(
@@ -21,6 +24,7 @@ def claim_file(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         exists = path.exists() or path.is_symlink()
+        _try_to_write(path.parent)
         read = any(path.exists() and file.exists() and path.samefile(file) for file in inputs)
     except OSError as e:
         shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}…"
@@ -31,6 +35,13 @@ def claim_file(
         raise ConfigError([f"{path} is read by this command; use another {option}"])
     if exists and not overwrite:
         raise ConfigError([f"{path} exists; use --overwrite or another {option}"])
+
+
+def _try_to_write(folder: Path) -> None:
+    """Raises OSError where no file can be made in the folder."""
+    draft = draft_path(folder)
+    draft.touch(exist_ok=False)
+    draft.unlink()
 
 
 def claim_files(
@@ -61,6 +72,17 @@ def refuse_same_file(json: Path | None, html: Path | None) -> None:
     for path in (json, records_path(json)):
         if path.resolve() == html.resolve():
             raise ConfigError([f"--json and --html both write {path}; give two files"])
+
+
+def refuse_other_suffix(json: Path | None) -> None:
+    """Raises ConfigError for results under a name that the other commands would not know them by, and whose records could be those
+    of another name."""
+    if json is not None and json.suffix != RESULTS:
+        raise ConfigError(
+            [
+                f"--json {json}: give a name that ends in {RESULTS}, by which vlrft compare and vlrft report know it"
+            ]
+        )
 
 
 def refuse_foreign_records(out: Path) -> Path:

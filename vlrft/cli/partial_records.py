@@ -16,9 +16,12 @@ from vlrft.evaluation.result_files import read_records
 from vlrft.schema import Record
 from vlrft.schema.errors import ConfigError
 
+DATA = re.compile(r"^data: (.+)\n", re.MULTILINE)
+"""The line of the file with the settings that has the number of samples and their hash."""
+
 
 class PartialRecords:
-    """The records next to an evaluation's results, and the settings that they were made with."""
+    """The records next to an evaluation's results, and the settings and the data that they were made with."""
 
     def __init__(self, out: Path, sections: Mapping[str, object], *, restart: bool) -> None:
         """Changes nothing. `restart`: older results and records will be removed. Raises ConfigError for records of other settings,
@@ -27,14 +30,16 @@ class PartialRecords:
         self.begun = False
         self.path = refuse_foreign_records(out)
         self.settings_file = out.with_name(f"{out.stem}.settings.yaml")
-        old = ""
-        if self.settings_file.exists():
-            old = self.settings_file.read_text(encoding="utf-8", errors="replace")
+        old = self._read_settings()
         if old and not all(re.search(rf"^{key}:", old, re.MULTILINE) for key in sections):
             raise ConfigError(
                 [f"{self.settings_file} exists, and vlrft did not write it; use another --json"]
             )
-        if self.path.exists() and not restart and not equals_sections(old, **sections):
+        if (
+            self.path.exists()
+            and not restart
+            and not equals_sections(DATA.sub("", old), **sections)
+        ):
             raise ConfigError(
                 [
                     f"{self.path} was started with other settings (see {self.settings_file}); "
@@ -42,19 +47,35 @@ class PartialRecords:
                 ]
             )
 
-    def begin(self, answers: int) -> list[Record]:
+    def begin(self, answers: int, data: str) -> list[Record]:
         """Writes the settings; returns the records of all complete samples, `answers` each, and removes those of an
-        incomplete one from the file. With `restart` the results and all records are removed first."""
+        incomplete one from the file. With `restart` the results and all records are removed first. `data`: the number of
+        samples and their hash. Raises ConfigError for records of other data."""
+        before = DATA.search(self._read_settings())
+        if self.path.exists() and not self.restart and before is not None and before[1] != data:
+            raise ConfigError(
+                [
+                    f"{self.path} was started with other data (it was of {before[1]}, and is now of {data}); "
+                    "use --overwrite or another --json"
+                ]
+            )
         self.begun = True
         if self.restart:
             self.out.unlink(missing_ok=True)
             self.path.unlink(missing_ok=True)
-        write_atomically(self.settings_file, dump_sections(**self.sections).encode())
+        text = f"data: {data}\n{dump_sections(**self.sections)}"
+        write_atomically(self.settings_file, text.encode())
         if not self.path.exists():
             return []
         lines = [line + b"\n" for line, _ in read_lines(self.path)]
         write_atomically(self.path, b"".join(lines[: len(lines) // answers * answers]))
         return read_records(self.path)
+
+    def _read_settings(self) -> str:
+        """The content of the file with the settings; empty where there is none."""
+        if not self.settings_file.exists():
+            return ""
+        return self.settings_file.read_text(encoding="utf-8", errors="replace")
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def choose(
     name = settings.pop("name", None)
     if name is not None:
         return configure(find_named(str(name), table, at=at, kind=kind), settings, at)
-    if default is None:
+    if not dataclasses.is_dataclass(default):
         raise ConfigError([f"{at}: needs a `name`; known: {', '.join(table)}"])
     return change(default, settings, at)
 

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.errors import explain
+from vlrft.config.idle_keys import find_idle_keys
 from vlrft.config.overrides import apply_overrides, overrides_of
 from vlrft.config.overruled import overruled_by_stages
 from vlrft.config.renamed import migrate_config
@@ -176,7 +177,7 @@ def _cross_key_mistakes(config: Config) -> list[str]:
         for i, stage in enumerate(config.stages)
         if stage.rollout.engine != config.rollout.engine
     ]
-    return mistakes
+    return [*mistakes, *find_idle_keys(config)]
 
 
 def _task_mistakes(tree: Tree) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from vlrft.config.idle import refuse_idle
 from vlrft.config.strict import strict
 from vlrft.schema.ranges import Positive, PositiveFloat, Range
 
@@ -121,6 +122,9 @@ class PolicyConfig:
             raise ValueError(
                 f"quantization {self.quantization} is for weights of a `model`; those of build are new"
             )
+        if self.build is not None:
+            beside = "build, which loads nothing"
+            refuse_idle(self, "trust_remote_code", beside=beside, unless="model")
         if self.lora is not None and self.adapter is not None:
             raise ValueError(
                 "give either lora, for new adapters, or adapter, which has rank, alpha and modules of its own"

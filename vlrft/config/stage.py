@@ -111,7 +111,7 @@ class StageConfig:
     prompts_per_step: Count = 32
     """P, the number of prompts, and so of groups, in each step."""
     prompts: str | dict[str, Any] = "uniform"
-    """How the next prompts are chosen: `uniform`, `variance_aware`, `history` or `greso`, or with settings
+    """How the next prompts are chosen: `uniform`, `variance_aware`, `history`, `greso`, `tracked` or `cures`, or with settings
     `{name: greso, explore_solved: 0.2}`."""
     task: TaskConfig
     """The task of the stage; what it does not say is as in the run's `task`."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,7 +77,9 @@ class PictureFinder:
                 )
             return Picture(name=cell, read=lambda: download(cell))
         cell = cell.removeprefix(FILE_URL)
-        path = best_match(cell, self.split, self.files.get(PurePosixPath(cell).name, []))
+        if "\\" in cell and _file_key(cell) not in self.files:
+            cell = cell.replace("\\", "/")  # written on Windows
+        path = best_match(cell, self.split, self.files.get(_file_key(cell), []))
         if self.present:
             try:
                 self.source.open(path).close()
@@ -88,11 +91,18 @@ class PictureFinder:
 
     @cached_property
     def files(self) -> dict[str, list[str]]:
-        """File name without folders -> the paths of the files with that name."""
+        """Key of a file's name without folders -> the paths of the files with that name."""
         paths: dict[str, list[str]] = {}
         for path in self.source.names():
-            paths.setdefault(PurePosixPath(path).name, []).append(path)
+            paths.setdefault(_file_key(path), []).append(path)
         return paths
+
+
+def _file_key(path: str) -> str:
+    """The name of the file, with accents as part of their letters: file systems and archives may have them apart. One that is
+    too long for a file's stays as it is."""
+    name = PurePosixPath(path).name
+    return unicodedata.normalize("NFC", name) if len(name) <= LONGEST_PATH else name
 
 
 def _decode(text: str, name: str) -> bytes:
@@ -125,4 +135,4 @@ def _shared_parts(one: str, other: str) -> int:
     pairs = zip(
         reversed(PurePosixPath(one).parts), reversed(PurePosixPath(other).parts), strict=False
     )
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return sum(1 for _ in takewhile(lambda pair: _file_key(pair[0]) == _file_key(pair[1]), pairs))

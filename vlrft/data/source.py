@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from os.path import normpath
+from os.path import exists, normpath
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol, runtime_checkable
+from unicodedata import normalize
 
 from vlrft.data.archives import Archive, is_archive, open_archive, unpacked_names
 from vlrft.data.cells import Cells
@@ -17,6 +18,8 @@ from vlrft.data.tables import SUFFIXES
 from vlrft.plugins.names import nearest
 from vlrft.schema import DataError
 from vlrft.schema.short_message import first_line
+
+LONGEST_NAME = 1000  # characters; of more, the order of accents takes long
 
 
 @runtime_checkable
@@ -90,6 +93,9 @@ class Folder:
             return _open_member(archive, member, f"{self.label}: cannot read {short_name(name)}")
         root = self.root.absolute()
         path = root / name  # symbolic links may lead anywhere: a hub snapshot consists of them
+        if not name.isascii() and len(name) <= LONGEST_NAME:  # letters and accents may be apart
+            forms = (root / normalize(form, name) for form in ("NFC", "NFD"))
+            path = next((p for p in (path, *forms) if exists(p)), path)
         if not Path(normpath(path)).is_relative_to(normpath(root)):
             raise DataError(f"{self.label}: {short_name(name)} leads out of the folder")
         try:

@@ -86,7 +86,8 @@ def _wait(
     while True:
         time.sleep(POLL)
         if request.number:
-            return _stop(running, request.number)
+            _stop(running, request.number)
+            return _report_stop(running, outputs, store, request.number)
         codes = [process.poll() for process in running]
         if any(code not in COMPLETE for code in codes):
             time.sleep(SETTLE)
@@ -96,9 +97,8 @@ def _wait(
             return max(code or 0 for code in codes)
 
 
-def _stop(running: Sequence[subprocess.Popen[bytes]], number: int) -> int:
-    """Passes a signal on to all ranks, and waits for them: they agree on the step after which they stop. Returns the exit
-    code of a command that the signal has ended."""
+def _stop(running: Sequence[subprocess.Popen[bytes]], number: int) -> None:
+    """Passes a signal on to all ranks, and waits for them: they agree on the step after which they stop."""
     for process in running:
         process.send_signal(number)
     while all(process.poll() is None for process in running):
@@ -106,7 +106,17 @@ def _stop(running: Sequence[subprocess.Popen[bytes]], number: int) -> int:
     end = time.monotonic() + EXIT_TIMEOUT
     while any(process.poll() is None for process in running) and time.monotonic() < end:
         time.sleep(POLL)
-    return ENDED_BY_SIGNAL + number
+
+
+def _report_stop(
+    running: Sequence[subprocess.Popen[bytes]], outputs: Sequence[Path], store: Any, number: int
+) -> int:
+    """The exit code of a command that the signal has ended; that of `report_failure` where a rank failed in the meantime."""
+    stopped = (*COMPLETE, ENDED_BY_SIGNAL + number, -number)
+    codes = [process.poll() for process in running]
+    if all(code in stopped for code in codes):
+        return ENDED_BY_SIGNAL + number
+    return report_failure([None if c in stopped else c for c in codes], outputs, store)
 
 
 def report_failure(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -63,23 +64,35 @@ class Ranks:
         return parts
 
     def run_on_first(self, act: Callable[[], T]) -> T:
-        """Calls `act` on rank 0 alone; every rank returns its result, or raises its exception."""
+        """Calls `act` on rank 0 alone; every rank returns its result, or raises its exception. For one that cannot be pickled the
+        other ranks raise RanksError with its message."""
         if self.size == 1:
             return act()
         result: list[T | Exception | None] = [None]
+        error: Exception | None = None
         if self.first:
             try:
                 result = [act()]
             except Exception as e:
-                result = [e]
+                error = e
+                result = [_sendable(e)]
         with phase(WAIT):
             dist.broadcast_object_list(result)
         if isinstance(result[0], Exception):
-            raise result[0]
+            raise error or result[0]
         return result[0]  # type: ignore[return-value]
 
 
 ALONE = Ranks()
+
+
+def _sendable(error: Exception) -> Exception:
+    """The exception, or one with its message where it cannot be sent to other processes."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RanksError(f"rank 0: {short_message(error)}")
+    return error
 
 
 def rank_from_environment() -> int:

@@ -1,4 +1,5 @@
-"""The process group of a run: joined at its start, watched while it lasts, left at its end."""
+"""The process group of a run: joined at its start, watched while it lasts, left at its end. One that the caller has joined before
+is only used."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ GRACE = 10.0  # seconds for the launcher or the watchdog to report the lost rank
 @contextmanager
 def rank_session(config: Config) -> Iterator[Ranks]:
     """The ranks of this run; one rank where nothing started several. When a rank is lost the others exit too."""
-    limits = config.ranks
+    limits, joined_before = config.ranks, dist.is_initialized()
     ranks = join_ranks(find_device(config.device), timeout=2 * limits.step_timeout)
     if ranks.size == 1:
         yield ranks
@@ -41,7 +42,8 @@ def rank_session(config: Config) -> Iterator[Ranks]:
                 raise
             time.sleep(GRACE)  # the launcher or the watchdog names the rank that is gone
             raise lost_rank(ranks) from e
-    dist.destroy_process_group()
+    if not joined_before:
+        dist.destroy_process_group()
 
 
 def lost_rank(ranks: Ranks) -> RanksError:
@@ -63,6 +65,6 @@ def _store() -> Any:
 
 def _is_lost_rank(error: Exception) -> bool:
     """Whether an error only says that another rank is gone."""
-    if isinstance(error, VlrftError):
+    if isinstance(error, VlrftError) or not isinstance(error, RuntimeError):
         return False
     return isinstance(error, dist.DistError) or "gloo" in str(error).lower()

@@ -200,7 +200,9 @@ class SingleEngine:
             exact = state.pop("weight", None)
             if exact is not None:
                 weight.data.copy_(exact)
-            self.optimizer.state[weight] = {k: v.to(weight.device) for k, v in state.items()}
+            self.optimizer.state[weight] = {
+                k: v.to(weight.device, copy=True) for k, v in state.items()
+            }
         self.steps = int(values["steps"])
 
     def _named_weights(self) -> Iterator[tuple[str, nn.Parameter, nn.Parameter]]:

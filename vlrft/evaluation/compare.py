@@ -35,8 +35,8 @@ def compare(
     threshold: float,
     tag: str | None = None,
 ) -> list[Comparison]:
-    """Compares all samples, then those with each value of the tag; without a tag, those of each kind where samples have
-    kinds. A sample is right when its mean grade reaches the threshold.
+    """Compares all samples, then those with each value of the tag, unless all samples have the same one; without a tag, those
+    of each kind where samples have kinds. A sample is right when its mean grade reaches the threshold.
 
     Raises DataError where the samples differ, or where a record has no grade of this grader; ConfigError for a tag that
     no sample has.
@@ -53,7 +53,7 @@ def compare(
     values = {r.id: r.tags.get(tag or "kind", "") for r in before}
     rows = [_row("all", list(old), old, new, threshold)]
     names = [name for name in dict.fromkeys(values.values()) if name]
-    if len(names) > 1:
+    if len(names) > 1 or "" in values.values():
         for name in names:
             rows.append(_row(name, [i for i in old if values[i] == name], old, new, threshold))
     return rows

@@ -12,11 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlrft.data.atomic import write_atomically
+from vlrft.data.atomic import draft_path, naming, write_atomically
 from vlrft.data.jsonl import append_rows, read_lines
 from vlrft.evaluation.evaluate import Evaluation, MetricValue
 from vlrft.evaluation.unreadable import count_cut, count_unreadable, unreadable_lines
 from vlrft.schema import DataError, Record, Task, Turn
+from vlrft.schema.errors import StoredFileError
+from vlrft.schema.pluralize import pluralize
+from vlrft.schema.secrets import redact_settings
 
 
 def records_path(out: Path) -> Path:
@@ -50,6 +53,17 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
             for r in records
         ),
     )
+
+
+def replace_records(path: Path, records: Iterable[Record]) -> None:
+    """Replaces the file of records atomically."""
+    draft = draft_path(path.parent)
+    with naming(path):
+        try:
+            write_records(draft, records)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 def read_records(path: Path) -> list[Record]:
@@ -115,9 +129,9 @@ def _turn_from_json(row: Mapping[str, Any]) -> tuple[str, Turn]:
 
 def results_of(evaluation: Evaluation, graders: Sequence[str], **about: object) -> dict[str, Any]:
     """An evaluation as JSON: the metrics of these graders, and the tables of classes and boxes. `about`: describes the
-    evaluation; its entries come first."""
+    evaluation; its entries come first, without secrets."""
     return {
-        **about,
+        **redact_settings(about),
         "n": len(evaluation.records),
         "unreadable": dict(count_unreadable(evaluation.records)),
         "cut": count_cut(evaluation.records),
@@ -134,7 +148,8 @@ def write_results(out: Path, results: Mapping[str, Any]) -> None:
 
 
 def read_results(path: Path) -> tuple[dict[str, Any], list[Record]]:
-    """An evaluation's results and its records. Raises DataError for a file that is no such JSON, or has no records."""
+    """An evaluation's results and its records. Raises DataError for a file that is no such JSON, or has no records, and
+    StoredFileError for records of another evaluation."""
     if not path.is_file():
         raise DataError(
             f"{path}: no such file; give one that vlrft eval or score wrote with --json, or a run's folder"
@@ -146,13 +161,27 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[Record]]:
         raise DataError(
             f"{path}: not the result of an evaluation; give a file that vlrft eval or score wrote with --json"
         ) from None
-    file = named if named.is_file() else path.with_name(named.name)
+    file = _find_records(path, named)
     if not file.is_file():
         raise DataError(f"{path}: its records {file} do not exist")
     records = read_records(file)
     if not records:
         raise DataError(f"{file}: has no records")
+    answers = results.get("n")
+    if isinstance(answers, int) and answers != len(records):
+        raise StoredFileError(
+            f"{path}: is of {pluralize(answers, 'answer')}, but {file} has {len(records):,}, so it is of another evaluation"
+        )
     return results, records
+
+
+def _find_records(path: Path, named: Path) -> Path:
+    """The records of the results in `path`. `named`: their path as it is stored, which is relative to the folder in which the
+    command ran. Records next to the results, under the name that belongs to them, come first."""
+    near = path.with_name(named.name)
+    if near == records_path(path) and near.is_file():
+        return near
+    return named if named.is_file() else near
 
 
 def headline(metrics: Mapping[str, MetricValue]) -> dict[str, Any]:

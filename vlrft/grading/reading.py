@@ -9,6 +9,7 @@ Every function takes time linear in its text, returns None for text that it cann
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from vlrft.schema import Sample, Unreadable
 
@@ -68,14 +69,22 @@ def read_integer(text: str) -> int | None:
 
 
 def normalise_text(text: str) -> str:
-    """Text in the form in which answers are compared: without case, each run of white space one space."""
-    return " ".join(text.casefold().split())
+    """Text in the form in which answers are compared: without case, each run of white space one space, each letter with its
+    accents one sign."""
+    return join_accents(" ".join(text.casefold().split()))
+
+
+def join_accents(text: str) -> str:
+    """The text with each letter and its accents as one sign (Unicode's NFC); names of files often have them apart. A text that is
+    too long for an answer stays as it is: of many accents in a row, Unicode's order takes quadratic time."""
+    joined = len(text) <= MAX_ANSWER and not text.isascii()
+    return unicodedata.normalize("NFC", text) if joined else text
 
 
 def class_key(name: str) -> str:
-    """The name of a class in the form in which names are compared: without case, white space, underscores and the hyphens
+    """The name of a class in the form in which names are compared: as a normalised text, without white space, underscores and the hyphens
     between two letters or digits. Another hyphen is a sign: `A-` is not `A`, nor `-1` `1`."""
-    joined = "".join(c for c in name.casefold() if not c.isspace() and c != "_")
+    joined = "".join(c for c in normalise_text(name) if not c.isspace() and c != "_")
     return _HYPHENS.sub("", joined)
 
 

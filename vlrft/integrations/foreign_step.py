@@ -44,8 +44,9 @@ def foreign_step(
 ) -> ForeignStep:
     """The step of these completions; `group_size` consecutive ones are a group.
 
-    A completion to which no reward function applies is left out, and so are groups and rollouts that the algorithm does
-    not keep; nothing is sampled in their place. Raises RewardError and AdvantageError.
+    A completion to which no reward function applies is left out, and so are groups that have fewer others than the algorithm
+    compares, and groups and rollouts that it does not keep; nothing is sampled in their place. Raises RewardError and
+    AdvantageError.
     """
     index: dict[int, int] = {}  # id() of a rollout -> the index of its completion
     groups: list[Group] = []
@@ -56,7 +57,7 @@ def foreign_step(
             if any(score is not None for score in completion.scores.values()):
                 rollouts.append(_rollout(sample, completion, weights))
                 index[id(rollouts[-1])] = n
-        if rollouts:
+        if len(rollouts) >= algorithm.min_group:
             groups.append(Group(sample=sample, rollouts=tuple(rollouts)))
     estimate = partial(
         estimate_rows, estimator=algorithm.estimator, weights=weights, max_tokens=max_tokens

@@ -63,7 +63,8 @@ class VlrftGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     TRL still does the *sampling*, so that a keep rule drops groups but samples none in their place; holds the *reference*,
     which is loaded when the algorithm needs one (`sync_ref_model` updates it); and computes the *log-probs*, in which
     tokens that sampling suppresses are not masked out. Each reward function is a named score with its weight; a completion
-    for which all of them return None is left out of the step. Group-coupled algorithms run one more forward pass per step,
+    for which all of them return None is left out of the step, and so is a group with fewer others than the algorithm
+    compares. Group-coupled algorithms run one more forward pass per step,
     without gradients. With vLLM, TRL's correction must be
     off; ours is `correction: {level: token}` (not tried with vLLM here).
     """
@@ -118,9 +119,10 @@ class VlrftGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         first = ranks.rank * len(local)
         out["row"] = torch.arange(first, first + len(local), device=out["completion_ids"].device)
-        for _ in completions:  # TRL's table of completions would show TRL's advantages
-            self._logs["advantages"].pop()
-        self._logs["advantages"].extend(step.advantages)
+        shown = self._logs["advantages"]  # of TRL's table of completions, which keeps some of them
+        for _ in range(min(len(completions), len(shown))):
+            shown.pop()
+        shown.extend(step.advantages)
         return out
 
     def _completions(self, out: Mapping[str, Any]) -> list[ScoredCompletion]:

@@ -11,8 +11,9 @@ from vlrft.algorithms import Algorithm
 LOSS_SETTINGS = (
     *("beta", "delta", "entropy_coef", "epsilon", "epsilon_high", "importance_sampling_level"),
     *("loss_type", "mask_truncated_completions", "multi_objective_aggregation"),
-    *("off_policy_mask_threshold", "scale_rewards", "top_entropy_quantile"),
-    *("use_adaptive_entropy", "use_bias_correction_kl"),
+    *("off_policy_mask_threshold", "sapo_temperature_neg", "sapo_temperature_pos", "scale_rewards"),
+    *("top_entropy_quantile", "use_adaptive_entropy", "use_bias_correction_kl"),
+    *("vespo_k_neg", "vespo_k_pos", "vespo_lambda_neg", "vespo_lambda_pos"),
 )
 
 
@@ -48,6 +49,11 @@ def _settings_refusals(algorithm: Algorithm, args: Any) -> list[str]:
         lines.append(
             f"steps_per_generation: {args.steps_per_generation}; an optimiser step is one generation batch: set it to "
             f"gradient_accumulation_steps ({args.gradient_accumulation_steps}); for more updates use num_iterations"
+        )
+    least, evaluated = algorithm.min_group, args.num_generations_eval
+    if evaluated is not None and evaluated < least:
+        lines.append(
+            f"num_generations_eval: {evaluated}; algorithm {algorithm.name} compares at least {least} completions of a prompt"
         )
     if args.use_vllm and args.vllm_importance_sampling_correction:
         lines.append(

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.config import strict
+from vlrft.config.idle import refuse_idle
 from vlrft.objectives.loss_batch import LossBatch, per_group, per_rollout, row_advantage
 from vlrft.objectives.numerics import log_ratio
 from vlrft.objectives.objective import Needs, Terms
@@ -53,6 +54,10 @@ class Disco:
 
     reductions: ClassVar[tuple[str, ...]] = ("group_sum",)
     last_steps: ClassVar[tuple[str, ...]] = ("right_or_wrong",)
+
+    def __post_init__(self) -> None:
+        if self.wrong == "mean":
+            refuse_idle(self, "tau", beside="wrong: mean", unless="wrong: log_mean_exp")
 
     @property
     def needs(self) -> Needs:

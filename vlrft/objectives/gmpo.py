@@ -10,6 +10,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from vlrft.config import strict
+from vlrft.config.idle import refuse_idle
 from vlrft.objectives.clip_metrics import clip_shares
 from vlrft.objectives.loss_batch import LossBatch
 from vlrft.objectives.numerics import MAX_LOG_RATIO
@@ -52,6 +53,9 @@ class Gmpo:
             raise ValueError(
                 f"aggregate: {self.aggregate} is a mean over tokens; it goes with clip: token or none and normalise: true"
             )
+        if self.clip == "none":
+            unless = "clip: token or sequence"
+            refuse_idle(self, "clip_low", "clip_high", beside="clip: none", unless=unless)
         return self
 
     @property

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.config import strict
+from vlrft.config.idle import refuse_idle
 from vlrft.objectives.loss_batch import Denominators, LossBatch
 from vlrft.objectives.objective import Needs, Terms
 from vlrft.schema.ranges import Positive
@@ -33,6 +34,10 @@ class Gpg:
     alpha_window: Positive | None = None
     """Take α over this many consecutive groups instead of the whole step."""
 
+    def __post_init__(self) -> None:
+        if not self.alpha:
+            refuse_idle(self, "alpha_window", beside="alpha: false", unless="alpha: true")
+
     @property
     def needs(self) -> Needs:
         return Needs()
@@ -43,7 +48,7 @@ class Gpg:
         factors = alphas(batch.denominators, self.alpha_window)
         by_group = torch.tensor(factors, dtype=logprobs.dtype, device=logprobs.device)
         values = -logprobs * batch.advantages * by_group[batch.group][:, None]
-        return Terms(values=values, scalars={"alpha": sum(factors) / len(factors)})
+        return Terms(values=values, scalars={"alpha": sum(factors) / max(len(factors), 1)})
 
 
 def alphas(counts: Denominators, window: int | None) -> list[float]:

@@ -23,7 +23,7 @@ SAME_LEVEL = 1e-6  # rewards that differ by less are of one level
 class LevelPairs:
     """All pairs of a group's rollouts of different levels, measured from the reference; A is the reward itself.
 
-    L_g = mean over pairs of −log σ( β a (ℓ_hi − ℓ_lo) ) + κ · mean over the group's tokens of k3(π_old ‖ π)
+    L_g = mean over pairs of −log σ( β a (ℓ_hi − ℓ_lo) ) + κ · mean over the group's tokens of k3(π ‖ π_old)
     ℓ_i = 1/|o_i| Σ_t [ log π(o_it) − log π_ref(o_it) ],   a = 2.5 where the better one is of the best level, else 1
 
     Trust Region Preference Approximation; released code, XueruiSu/Trust-Region-Preference-Approximation,

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vlrft.config import strict
+from vlrft.config.idle import refuse_idle
 from vlrft.objectives.loss_batch import LossBatch
 from vlrft.objectives.numerics import MAX_LOG_RATIO, log_ratio
 from vlrft.objectives.objective import Needs, Terms
@@ -61,6 +62,16 @@ class OffPolicy:
                 f"coefficient: {self.coefficient} is that of a regularizer, and there is none: give regularizer: k2 or "
                 "forward_kl, or leave it out"
             )
+        if self.range == "none":
+            clips = ("clip_low", "clip_high")
+            refuse_idle(self, *clips, beside="range: none", unless="another range")
+        if self.range != "ring" and self.weight != "truncated":
+            present = f"range: {self.range} and weight: {self.weight}"
+            unless = "range: ring or weight: truncated"
+            refuse_idle(self, "far_low", "far_high", beside=present, unless=unless)
+        if self.weight != "advantage":
+            present = f"weight: {self.weight}"
+            refuse_idle(self, "temperature", beside=present, unless="weight: advantage")
 
     @property
     def needs(self) -> Needs:

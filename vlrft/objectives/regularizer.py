@@ -24,6 +24,9 @@ class Regularizer:
     kl: NonNegativeFloat = 0.0
     """β; 0: no reference model is loaded."""
     kl_estimator: Estimator = "k3"
+    """kl, of each sampled token. It is differentiated: where the policy itself has sampled, the gradient of k2 is in
+    expectation that of KL(π ‖ π_ref), of k3 that of KL(π_ref ‖ π), and of k1 it is 0, so that k1 adds noise and no
+    pull."""
     entropy: NonNegativeFloat = 0.0
     """η: bonus a nat of entropy."""
 

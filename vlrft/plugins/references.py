@@ -1,10 +1,11 @@
-"""Import references: `package.module:attribute` or `./file.py:attribute`. No torch."""
+"""Import references: `package.module:attribute` or `./file.py:attribute`, with ~ for the home folder. No torch."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -80,14 +81,16 @@ def _line_of(error: BaseException, place: str) -> str:
 def absolute_reference(reference: str) -> str:
     """The reference with an absolute path, for a process that may have another working directory."""
     place, colon, attribute = reference.rpartition(":")
-    return f"{Path(place).resolve()}{colon}{attribute}" if place.endswith(".py") else reference
+    if not place.endswith(".py"):
+        return reference
+    return f"{Path(os.path.expanduser(place)).resolve()}{colon}{attribute}"
 
 
 def load_file(path: Path) -> ModuleType:
     """The file as a module, loaded once, under a name that no installed module has. Raises PluginError."""
-    if not path.is_file():
+    full = Path(os.path.expanduser(path)).resolve()
+    if not full.is_file():
         raise PluginError(f"{path}: no such file")
-    full = path.resolve()
     name = f"{FILE_MODULE}{hashlib.sha256(str(full).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]

@@ -19,6 +19,11 @@ MERGE = "merge.json"  # in FOLDER: {"dtype": of the merged weights, "kept": the 
 HELD = (
     "base.json"  # in FOLDER: how training held the model's weights, {"quantization": …, "dtype": …}
 )
+# Settings with which peft's LoRA is more than low-rank matrices that are added to weights: their merge would not be exact.
+BEYOND_LORA = (
+    *("use_dora", "lora_bias", "use_qalora", "alora_invocation_tokens", "layer_replication"),
+    *("trainable_token_indices", "target_parameters", "arrow_config"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +51,8 @@ def is_adapter(source: str, *, local: bool = False) -> bool:
 def read_adapter(source: str) -> Adapter:
     """The adapter in a folder or a repository of the hub.
 
-    Raises ConfigError for adapters of another kind than LoRA, with whole modules beside the low-rank matrices, or without
-    safetensors, and for a place without an adapter.
+    Raises ConfigError for adapters of another kind than LoRA, with whole modules or anything else beside the low-rank matrices, or
+    without safetensors, and for a place without an adapter.
     """
     path = find_file(source, SETTINGS)
     if path is None:
@@ -74,6 +79,7 @@ def _read_settings(path: Path, source: str) -> Mapping[str, Any]:
     try:
         settings: Any = json.loads(path.read_text(encoding="utf-8"))
         kind, whole = settings.get("peft_type"), settings.get("modules_to_save")
+        beyond = [name for name in BEYOND_LORA if settings.get(name)]
     except (ValueError, RecursionError, AttributeError) as e:
         raise ConfigError([f"policy.adapter={source}: {SETTINGS} is not as peft writes it"]) from e
     if kind != "LORA":
@@ -85,6 +91,13 @@ def _read_settings(path: Path, source: str) -> Mapping[str, Any]:
             [
                 f"policy.adapter={source}: an adapter that also replaces the modules {', '.join(map(str, whole))}; merge it into its model "
                 "with peft, and give the merged folder as policy.model"
+            ]
+        )
+    if beyond:
+        raise ConfigError(
+            [
+                f"policy.adapter={source}: an adapter with {', '.join(beyond)}, which is more than low-rank matrices; merge it into "
+                "its model with peft, and give the merged folder as policy.model"
             ]
         )
     content: Mapping[str, Any] = settings

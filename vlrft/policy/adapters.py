@@ -17,6 +17,7 @@ from safetensors import safe_open
 from vlrft.config import PolicyConfig
 from vlrft.policy.adapter_files import MERGE, SETTINGS, Adapter, find_file, is_adapter, read_adapter
 from vlrft.policy.model_files import reading
+from vlrft.policy.trainable import refuse_tied
 from vlrft.schema.errors import ConfigError
 
 
@@ -64,7 +65,8 @@ def base_of(config: PolicyConfig) -> tuple[PolicyConfig, Adapter | None]:
 def load_adapter(model: Any, adapter: Adapter) -> Any:
     """The model with the adapter's weights, the only parameters that are trained. Changes `model`.
 
-    Raises ConfigError where a weight has no place in the model, or the model has adapted modules without a weight.
+    Raises ConfigError where a weight has no place in the model, or the model has adapted modules without a weight; and for
+    adapters of a weight that is tied to another.
     """
     from peft import PeftModel
 
@@ -82,6 +84,7 @@ def load_adapter(model: Any, adapter: Adapter) -> Any:
                 f"{adapter.base or 'another model'}"
             ]
         )
+    refuse_tied(adapted, f"policy.adapter={adapter.source}")
     _refuse_other_base(adapted, adapter)
     return adapted
 

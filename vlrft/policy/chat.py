@@ -76,7 +76,7 @@ class Chat:
         self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self.special_ids = _special_ids(tokenizer, shown_markup())
         never = _special_ids(tokenizer, answer_markup())
-        unknown = range(len(tokenizer), vocab_size or len(tokenizer))
+        unknown = set(range(vocab_size or 0)).difference(tokenizer.get_vocab().values())
         self.banned_ids = never.union(unknown) - self.end_ids
         self.control = ControlTokens(tokenizer)
         self.template = ChatTemplate(tokenizer, self.control, slot_texts(vision))

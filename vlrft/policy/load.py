@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vlrft.config import PolicyConfig
+from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.distributed.device import pick_dtype
 from vlrft.policy.adapter_files import Adapter
 from vlrft.policy.adapters import base_of, load_adapter
@@ -20,7 +20,13 @@ from vlrft.policy.chat import Chat
 from vlrft.policy.families import TakesVideos, VisionFamily, vision_family
 from vlrft.policy.finite import nonfinite_names
 from vlrft.policy.meta_model import model_without_weights
-from vlrft.policy.model_files import reading, refuse_damage, refuse_misspelled, try_chat
+from vlrft.policy.model_files import (
+    check_resize,
+    reading,
+    refuse_damage,
+    refuse_misspelled,
+    try_chat,
+)
 from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer, stored_dtype
 from vlrft.policy.quantization import NF4
@@ -28,6 +34,10 @@ from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.policy.trainable import add_lora, freeze, without_adapters
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import load_image_processor, load_video_processor, prepare_torchvision
+
+# settings that a policy without a vision model does not use
+BOUNDS = ("min_pixels", "max_pixels", "max_prompt_pixels")
+VISION_SIZES = ("vision_width", "vision_layers", "vision_heads")
 
 
 def load_policy(
@@ -108,13 +118,16 @@ def load_chat(config: PolicyConfig) -> Chat:
     return _tried_chat(model, tokenizer, processor, vision, config, videos)
 
 
-def bounds_warning(config: PolicyConfig, chat: Chat) -> str | None:
-    """A warning where the config bounds the pixels of a policy that takes text only; None elsewhere."""
-    keys = ("min_pixels", "max_pixels", "max_prompt_pixels")
-    bounds = [f"policy.{key}" for key in keys if getattr(config, key) is not None]
-    if chat.pixels is not None or not bounds:
+def vision_warning(config: PolicyConfig, chat: Chat) -> str | None:
+    """A warning where the config bounds pixels, or gives a vision model sizes, and the policy takes text only; None elsewhere."""
+    keys = [f"policy.{key}" for key in BOUNDS if getattr(config, key) is not None]
+    if config.build is not None:
+        default = BuildConfig()
+        changed = [k for k in VISION_SIZES if getattr(config.build, k) != getattr(default, k)]
+        keys += [f"policy.build.{key}" for key in changed]
+    if chat.pixels is not None or not keys:
         return None
-    return f"the policy takes text only: {', '.join(bounds)} {'have' if len(bounds) > 1 else 'has'} no effect"
+    return f"the policy takes text only: {', '.join(keys)} {'have' if len(keys) > 1 else 'has'} no effect"
 
 
 def _refuse_misspelled_places(config: PolicyConfig) -> None:
@@ -154,6 +167,8 @@ def _tried_chat(
         chat = _chat(model, tokenizer, processor, vision, config, videos)
     if config.model is not None:
         try_chat(chat, config.model)
+    else:
+        check_resize(chat, "policy.build")
     return chat
 
 

@@ -115,14 +115,13 @@ def _plain_names(base: Any) -> Iterator[tuple[str, tuple[Tensor, Any]]]:
     Not from `state_dict()`, before which an engine that shards weights would shard them again.
     """
     layers = {n: m for n, m in base.named_modules() if hasattr(m, "lora_A")}
-    adapted = {id(p): m for m in layers.values() for p in m.get_base_layer().parameters()}
     for key, tensor in (*base.named_parameters(), *_persistent_buffers(base)):  # tied ones once
         layer = next((n for n in layers if key.startswith(f"{n}.")), None)
         if layer is None:
-            yield key, (tensor, adapted.get(id(tensor)))
+            yield key, (tensor, None)
         elif key.startswith(base_layer := f"{layer}.base_layer."):
             name = f"{layer}.{key.removeprefix(base_layer)}"
-            yield name, (tensor, adapted.get(id(tensor)))
+            yield name, (tensor, layers[layer])
 
 
 def _persistent_buffers(base: Any) -> Iterator[tuple[str, Tensor]]:

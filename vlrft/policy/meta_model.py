@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from vlrft.policy.supported import refuse_unsupported
+from vlrft.policy.supported import refuse_quantised, refuse_unsupported
 from vlrft.schema.errors import ConfigError
 
 HUB_TIMEOUT = 5.0  # seconds
@@ -19,6 +19,7 @@ def model_without_weights(source: str, trust_remote_code: bool) -> Any:
     import transformers
 
     config = _model_config(source, trust_remote_code)
+    refuse_quantised(config, source)
     for name, configs in (
         ("AutoModelForImageTextToText", transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING),
         ("AutoModelForCausalLM", transformers.MODEL_FOR_CAUSAL_LM_MAPPING),

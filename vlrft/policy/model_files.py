@@ -80,7 +80,7 @@ def try_chat(chat: Chat, source: str) -> None:
     processor that does not work."""
     problem = "its tokenizer or its image processor cannot be used"
     with reading(source, problem):
-        _check_resize(chat, source)
+        check_resize(chat, f"policy.model={source}")
     images = [] if chat.vision is None else [Image.new("RGB", (TRIAL_SIDE, TRIAL_SIDE))]
     question = Message(role="user", content=(*([IMAGE] if images else []), TRIAL_WORD))
     if chat.end_id is None:
@@ -100,19 +100,21 @@ def try_chat(chat: Chat, source: str) -> None:
         raise ConfigError([f"policy.model={source}: its tokenizer has no tokens for text"])
 
 
-def _check_resize(chat: Chat, source: str) -> None:
+def check_resize(chat: Chat, where: str) -> None:
+    """Raises ConfigError, with `where` in front, for bounds of pixels that contradict each other or enlarge every image beyond all
+    measure."""
     resize = chat.resize
     if resize is not None and resize.min_pixels > resize.max_pixels:
         raise ConfigError(
             [
-                f"policy.model={source}: images of at least {resize.min_pixels} and at most {resize.max_pixels} pixels; "
+                f"{where}: images of at least {resize.min_pixels} and at most {resize.max_pixels} pixels; "
                 "set policy.min_pixels and policy.max_pixels"
             ]
         )
     if resize is not None and resize.min_pixels > MAX_ENLARGED:
         raise ConfigError(
             [
-                f"policy.model={source}: its image processor enlarges every image to {resize.min_pixels} pixels or more; "
+                f"{where}: its image processor enlarges every image to {resize.min_pixels} pixels or more; "
                 "set policy.min_pixels"
             ]
         )

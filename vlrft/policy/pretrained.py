@@ -10,7 +10,12 @@ import torch
 from vlrft.policy.model_files import near_folder, reading
 from vlrft.policy.packed_samples import sample_packed
 from vlrft.policy.quantization import loading_options, settle
-from vlrft.policy.supported import not_supported, refuse_unsupported
+from vlrft.policy.supported import (
+    not_supported,
+    refuse_changed_logits,
+    refuse_quantised,
+    refuse_unsupported,
+)
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
@@ -37,6 +42,7 @@ def load_model(
         config = transformers.AutoConfig.from_pretrained(
             source, trust_remote_code=trust_remote_code, revision=revision
         )
+        refuse_quantised(config, source)
         auto = _auto_class(config, trust_remote_code)
         if auto is None:
             raise not_supported(
@@ -70,6 +76,9 @@ def load_model(
         raise ConfigError(
             [f"policy.model={source}: {len(missing)} weights are missing, such as {missing[0]}"]
         )
+    if not multimodal:  # the families' are those of their heads
+        with reading(source):
+            refuse_changed_logits(model, source)
     return model
 
 

@@ -59,7 +59,8 @@ def _matches(parameter: str, name: str, vision: VisionFamily | None) -> bool:
 
 
 def add_lora(model: Any, config: LoraConfig) -> Any:
-    """The model with new adapters, the only parameters that are trained. Raises ConfigError for modules it does not have."""
+    """The model with new adapters, the only parameters that are trained. Raises ConfigError for modules it does not have, and for
+    weights that are tied to others."""
     try:
         from peft import LoraConfig as PeftConfig
         from peft import get_peft_model
@@ -80,8 +81,32 @@ def add_lora(model: Any, config: LoraConfig) -> Any:
     except (ValueError, re.error) as e:  # no such modules; not a regular expression
         reason = str(e).splitlines()[0]
         raise ConfigError([f"policy.lora.target_modules: {targets!r}: {reason}"]) from None
+    refuse_tied(adapted, "policy.lora.target_modules")
     name_base(adapted)
     return adapted
+
+
+def refuse_tied(model: Any, where: str) -> None:
+    """Raises ConfigError, with `where` in front, for a peft model with adapters of a weight that another module has, too: an
+    embedding that is also the head. They adapt one of the two, and merged into the weight they would change both."""
+    base = model.get_base_model()
+    holders: dict[int, list[str]] = {}
+    for name, module in base.named_modules():
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                layer = name.removesuffix(".base_layer")
+                holders.setdefault(id(parameter), []).append(layer)
+    for name, module in base.named_modules():
+        if not hasattr(module, "lora_A"):
+            continue
+        others = [n for n in holders[id(module.get_base_layer().weight)] if n != name]
+        if others:
+            raise ConfigError(
+                [
+                    f"{where}: the weight of {name} is also that of {others[0]}, and adapters of the one cannot be merged "
+                    "without changing the other; leave it out"
+                ]
+            )
 
 
 def name_base(model: Any) -> None:

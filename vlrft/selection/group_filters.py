@@ -10,6 +10,8 @@ from vlrft.config import strict
 from vlrft.schema import Group
 from vlrft.schema.ranges import Positive, Share
 
+ROUNDING = 1e-9  # of share · size: 0.55 · 100 is above 55
+
 
 def is_valid(group: Group) -> bool:
     """Whether the group's rewards differ, so that a group estimator gives it an advantage."""
@@ -58,7 +60,7 @@ class Accumulate:
     max_attempts: Positive = 20
 
     def enough(self, valid: int, size: int) -> bool:
-        return valid >= self.share * size
+        return valid >= self.share * size - ROUNDING
 
     def choose(self, groups: Sequence[Group], size: int) -> list[Group]:
         valid = [g for g in groups if is_valid(g)]

@@ -7,6 +7,7 @@ from typing import Literal
 
 from vlrft.advantages import MIN_SPREAD
 from vlrft.config import strict
+from vlrft.config.idle import refuse_idle
 from vlrft.schema import Group, Rollout
 from vlrft.schema.ranges import FiniteFloat
 
@@ -27,6 +28,10 @@ class InjectGold:
     right: FiniteFloat = 1.0
     replace: bool = True
     """true: it takes the place of the group's last rollout; false: it is one more."""
+
+    def __post_init__(self) -> None:
+        if self.when == "always":
+            refuse_idle(self, "right", beside="when: always", unless="when: all_wrong")
 
     def wants(self, group: Group) -> bool:
         """Whether the gold answer joins this group."""

@@ -28,6 +28,13 @@ class Replay:
     """RePO's strategies: the latest rollouts, those with the highest rewards (among equal rewards the latest), those whose rewards
     differ most. With `add` = `capacity` all three are its full-scope strategy."""
 
+    def __post_init__(self) -> None:
+        if self.add > self.capacity and self.add != Replay.add:
+            raise ValueError(
+                f"add: {self.add}, but capacity: {self.capacity} is all that is stored of a prompt; use at most "
+                f"{self.capacity}, or a larger capacity"
+            )
+
 
 class ReplayStore:
     """Sample id -> its latest rollouts, as plain values that a checkpoint can keep."""

@@ -20,6 +20,8 @@ class Tracked:
     """
 
     remembers: ClassVar[bool] = True
+    noted_by: ClassVar[str] = "minus_tracked"
+    """The advantage step whose notes it reads."""
 
     explore: NonNegativeFloat = 0.05
 

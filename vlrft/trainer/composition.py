@@ -6,11 +6,14 @@ docstring says; a step, which components of the reward it reads (`components`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vlrft.advantages import STEPS
 from vlrft.algorithms import Algorithm
 from vlrft.objectives.find import OBJECTIVES
 from vlrft.plugins.names import did_you_mean
 from vlrft.rollout.task import LoadedTask
+from vlrft.selection.prompt_strategies import PromptStrategy
 from vlrft.selection.rollout_filters import FixedSize, chain_of
 
 ENVIRONMENT = "environment"  # the component that is no reward of the task
@@ -55,6 +58,40 @@ def find_small_groups(algorithm: Algorithm, group_size: int, at: str) -> list[st
                 f"least {least}"
             ]
     return []
+
+
+def find_idle_selectors(algorithm: Algorithm, group_size: int, at: str) -> list[str]:
+    """A line for a selector that keeps every rollout of a group."""
+    if algorithm.answers != "sampled":
+        return []
+    size = group_size + (algorithm.replay.add if algorithm.replay is not None else 0)
+    size += algorithm.inject is not None and not algorithm.inject.replace
+    for selector in chain_of(algorithm.select):
+        count = selector.count(size) if isinstance(selector, FixedSize) else size
+        if isinstance(selector, FixedSize) and count == size:
+            return [
+                f"{at}.algorithm.select: {type(selector).__name__.lower()} keeps all of a group's {size} rollouts, and has no "
+                "effect; let it keep fewer, or leave it out"
+            ]
+        size = count
+    return []
+
+
+def find_missing_notes(
+    strategy: PromptStrategy, algorithms: Sequence[Algorithm], name: str, at: str
+) -> list[str]:
+    """A line for a prompt strategy that reads what no advantage step notes. `algorithms`: of the stages up to its own."""
+    step = getattr(strategy, "noted_by", None)
+    if step is None:
+        return []
+    kind = STEPS[step]
+    assert isinstance(kind, type)
+    if any(isinstance(s, kind) for a in algorithms for s in a.estimator.steps):
+        return []
+    return [
+        f"{at}.prompts: {name} weighs prompts by what the advantage step {step} notes, which no stage up to this one has, so "
+        "that all would weigh the same; add that step, or use other prompts"
+    ]
 
 
 def find_unused_reference_rules(algorithm: Algorithm, at: str) -> list[str]:

@@ -7,6 +7,7 @@ each phase ends with a synchronisation, so that its time is its own: the run is 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -71,7 +72,7 @@ class StepProfiler:
                 for path, elapsed in phases.seconds.items():
                     seconds[path] = seconds.get(path, 0.0) + elapsed
         if steps:
-            file = f"profile_{stage}.json.gz"
+            file = f"profile_{file_label(stage)}.json.gz"
             trace.save(self.run / file)
             section = [f"## {stage}", "", phase_table(seconds, timed), ""]
             section += [
@@ -80,6 +81,11 @@ class StepProfiler:
             ]
             self.sections.append("\n".join([*section, trace.table(), ""]))
             (self.run / "profile.md").write_text("\n".join(["# Profile", "", *self.sections]))
+
+
+def file_label(stage: str) -> str:
+    """The stage's name as a part of a file's: up to 100 characters, without slashes and spaces."""
+    return re.sub(r"[^\w.-]+", "_", stage)[:100]
 
 
 class Trace:

@@ -54,7 +54,7 @@ class Run:
     profiler: Profiler = OFF
     ranks: Ranks = ALONE
     step: int = 0  # finished steps
-    resumed: TrainerState | None = None
+    resumed: TrainerState | None = None  # until the first stage begins
     checkpoint: Path | None = None  # the latest that was written or restored
     score: float | None = None  # mean of the latest evaluation
     callbacks: Callbacks = field(default_factory=Callbacks)
@@ -67,10 +67,12 @@ class Run:
         """Whether an event with a period of `every` steps is due after the current step; 0: never."""
         return every > 0 and self.step % every == 0
 
-    def resumed_in(self, stage: Stage) -> TrainerState | None:
-        """The state that the run resumed from, if that was in the middle of this stage."""
+    def take_resumed(self, stage: Stage) -> TrainerState | None:
+        """The state that the run resumed from, if that was in the middle of this stage. The run then keeps it no longer: it has
+        the size of the optimiser, and its tensors hold the checkpoint's files open."""
+        state, self.resumed = self.resumed, None
         inside = stage.settings.first < self.step < stage.settings.last
-        return self.resumed if inside else None
+        return state if inside else None
 
     @property
     def last_step(self) -> int:

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from vlrft.config import Config
-from vlrft.config.load import dump_config, load_config, stored_sections
+from vlrft.config.load import dump_config, load_config
 from vlrft.data.atomic import DRAFT, write_atomically
 from vlrft.data.writer_lock import WriterLock, lock
 from vlrft.reporting.run_folder.mark import (
@@ -26,19 +25,9 @@ from vlrft.reporting.run_folder.names import CONFIG, LOCK, MARK
 from vlrft.reporting.run_folder.removal import Contents, read_run_folder, remove
 from vlrft.schema.errors import ConfigError
 from vlrft.trainer.needed_files import refuse_needed_files
+from vlrft.trainer.resumed_config import refuse_changes
 
 SHOWN = 5  # names in a message
-MAY_CHANGE = (
-    "device",
-    "engine",
-    "prefetch_threads",
-    "log",
-    "profile",
-    "ranks",
-    "save",
-    "self_check",
-)
-"""Sections that may differ when a run is resumed: settings of the machine and of the output files."""
 
 
 class RunFolder:
@@ -222,25 +211,3 @@ def _refuse_unwritable_parent(path: Path) -> None:
     parent = next(p for p in path.absolute().parents if p.exists())
     if not os.access(parent, os.W_OK | os.X_OK):
         raise PermissionError(13, os.strerror(13))
-
-
-def _without_engine(sections: dict[str, Any]) -> dict[str, Any]:
-    """The sections, of which secrets are not stored, without the rollout engine of the run and of its stages."""
-    stages = [
-        stage | {"rollout": {**stage["rollout"], "engine": ""}} for stage in sections["stages"]
-    ]
-    return sections | {"rollout": {**sections["rollout"], "engine": ""}, "stages": stages}
-
-
-def refuse_changes(old: Config, new: Config, where: Path) -> None:
-    """Raises ConfigError, naming the sections, where a resumed run's config differs from the one that it started with.
-    Settings of the machine and of the output files may change, and so may the rollout engine: it samples what another one
-    samples."""
-    sections = _without_engine(stored_sections(old)), _without_engine(stored_sections(new))
-    changed = [k for k in sections[0] if k not in MAY_CHANGE and sections[0][k] != sections[1][k]]
-    if changed:
-        raise ConfigError(
-            [
-                f"--resume: {', '.join(changed)} differ from {where}; use that config, or another --out"
-            ]
-        )

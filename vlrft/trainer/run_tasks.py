@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from vlrft.config import Config, PolicyConfig
 from vlrft.data.clips import ClipTimes
 from vlrft.envs import EnvRegistry
 from vlrft.policy.chat import Chat
-from vlrft.policy.load import bounds_warning
+from vlrft.policy.load import vision_warning
 from vlrft.policy.policy import Policy
 from vlrft.rollout.bad_rows import check_prompts
 from vlrft.rollout.task import LoadedTask, load_task
@@ -47,9 +48,20 @@ def data_hashes(
     return hashes
 
 
+def data_changes(summary: Mapping[str, Any] | None, data: Mapping[str, str]) -> list[str]:
+    """A line for each of `data` that a resumed run's summary has otherwise; its config, which is compared, only says where they
+    are."""
+    before: Mapping[str, str] = (summary or {}).get("data", {})
+    return [
+        f"--resume: the data of {name} are not those of the steps so far: {before[name]}, now {now}"
+        for name, now in data.items()
+        if before.get(name, now) != now
+    ]
+
+
 def warnings_of(config: PolicyConfig, policy: Policy, tasks: Sequence[LoadedTask]) -> list[str]:
     """A line for each setting of the policy and of the tasks that does not fit the policy; a built policy learns any unit of boxes."""
-    warnings = [bounds_warning(config, policy.chat)]
+    warnings = [vision_warning(config, policy.chat)]
     if config.model is not None:
         warnings += [loaded.box_warning(policy.box_unit) for loaded in tasks]
     return list(dict.fromkeys(filter(None, warnings)))

@@ -16,7 +16,7 @@ from vlrft.engine import check_quantization, find_engine
 from vlrft.envs import EnvRegistry
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
-from vlrft.reporting.files import read_log
+from vlrft.reporting.files import read_log, read_summary
 from vlrft.reporting.run_folder.names import CHECKPOINTS, METRICS
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.bad_rows import check_gold_answers, check_pictures, check_prompts
@@ -39,6 +39,7 @@ from vlrft.trainer.rank_facts import compare_tasks, compare_weights
 from vlrft.trainer.run import Run
 from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.run_tasks import (
+    data_changes,
     data_hashes,
     load_evaluation,
     warnings_of,
@@ -130,6 +131,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     )
     rollout = build_rollout_engine(config.rollout, policy, place)
     ranks.run_on_first(lambda: folder.claim(config))
+    data = data_hashes(settings, eval_task, config.eval.split)
     log = RunLog(
         out,
         task=config.task.name,
@@ -138,7 +140,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         total_steps=settings[-1].last,
         trackers=config.log.trackers,
         groups_per_step=config.log.groups_per_step,
-        data=data_hashes(settings, eval_task, config.eval.split),
+        data=data,
         ranks=ranks,
     )
     left_out = list_left_out(named, folder.path, ranks)
@@ -180,6 +182,8 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         zero_rewards=ZeroRewards(zero_reward_limit(config, settings)),
     )
     if folder.resume:
+        for line in data_changes(read_summary(out), data):
+            log.message(line)
         checkpoint = restore_latest(run)
         if checkpoint is None:
             ranks.run_on_first(lambda: refuse_lost_checkpoints(run))

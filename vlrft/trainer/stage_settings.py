@@ -17,6 +17,8 @@ from vlrft.selection.prompt_sampler import find_prompt_strategy
 from vlrft.selection.prompt_strategies import PromptStrategy
 from vlrft.trainer.ahead.misfits import find_misfits
 from vlrft.trainer.composition import (
+    find_idle_selectors,
+    find_missing_notes,
     find_small_groups,
     find_unfit_parts,
     find_unknown_components,
@@ -119,8 +121,14 @@ def find_choices(config: Config) -> list[tuple[Algorithm, PromptStrategy]]:
             strategy = find_prompt_strategy(stage.prompts, f"stages.{i}.prompts")
             mistakes += find_misfits(algorithm, strategy, stage, config, f"stages.{i}")
             chosen.append((algorithm, strategy))
+            name = str(stage.prompts["name"] if isinstance(stage.prompts, dict) else stage.prompts)
+            mistakes += find_missing_notes(strategy, [a for a, _ in chosen], name, f"stages.{i}")
         except ConfigError as e:
             mistakes += e.mistakes
+    if config.permute_rewards and chosen and all(a.answers != "sampled" for a, _ in chosen):
+        mistakes.append(
+            "permute_rewards: true has no effect, as every stage learns gold answers; leave it out"
+        )
     if mistakes:
         raise ConfigError(list(dict.fromkeys(mistakes)))
     return chosen
@@ -136,6 +144,7 @@ def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) 
             f"most {groups}, or a larger prompts_per_step"
         )
     mistakes += find_small_groups(algorithm, stage.rollout.group_size, at)
+    mistakes += find_idle_selectors(algorithm, stage.rollout.group_size, at)
     least = algorithm.estimator.min_tokens
     if stage.rollout.max_tokens < least:
         mistakes.append(

@@ -12,6 +12,7 @@ from vlrft.distributed.interrupts import deferred_signals
 from vlrft.distributed.phases import work_on
 from vlrft.distributed.session import rank_session
 from vlrft.engine import TrainEngine
+from vlrft.policy.policy import Policy
 from vlrft.reporting.html.page import write_report
 from vlrft.reporting.run_result import RunResult, read_result
 from vlrft.rollout.engines import RolloutEngine, StreamingEngine
@@ -94,9 +95,7 @@ def train_stages(run: Run) -> None:
 def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
     """Trains the steps of a stage that are not done yet, on the groups that `source` collects."""
     settings = stage.settings
-    resumed = run.resumed_in(stage)
-    reference = build_reference(settings, run.policy, resumed)
-    engine = stage.build_engine(resumed)
+    reference, engine = begin_stage(run, stage)
     skips = 0
     for step in run.profiler.over(settings.name, range(run.step + 1, settings.last + 1)):
         timer = Timer()
@@ -141,6 +140,13 @@ def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
             engine.close()
             leave(run, stop)
     engine.close()
+
+
+def begin_stage(run: Run, stage: Stage) -> tuple[Policy | None, TrainEngine]:
+    """The reference, if the stage needs one, and the train engine; those of the checkpoint where the run resumed within the
+    stage."""
+    resumed = run.take_resumed(stage)
+    return build_reference(stage.settings, run.policy, resumed), stage.build_engine(resumed)
 
 
 def ready_to_sample(rollout: RolloutEngine, engine: TrainEngine) -> AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from vlrft.engine import TrainEngine
 from vlrft.engine.forward import token_logprobs
 from vlrft.objectives import GroupCoupled, LossBatch, Needs, guard, log_ratio
 from vlrft.objectives.kl import kl
-from vlrft.policy.logprobs import packed_logprobs, self_check
+from vlrft.policy.logprobs import packed_logprobs, self_check, without_dropout
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import NonFiniteError
 from vlrft.trainer.batch import Batch
@@ -152,17 +152,20 @@ def _add_group_stats(
     needs = algorithm.needs
     shape = batch.loss.mask.shape
     filled = {k: torch.zeros(shape, dtype=torch.float64) for k in ("now", "old", "ref")}
-    for part in micros:
-        micro = part.of(batch)
-        work_on(micro.samples)
-        now = _logprobs_without_gradient(engine.policy, micro)
-        ref = _reference_logprobs(micro, needs, reference)
-        with raising_on_every_rank(engine.ranks, micro):
-            rows = _fill_logprobs(micro, now, needs, ref)
-        logprobs = {"now": now, "old": rows.old_logprobs, "ref": rows.ref_logprobs}
-        for key, values in logprobs.items():
-            if values is not None:
-                filled[key][part.rows, : values.shape[1]] = values.double().cpu()
+    device = engine.policy.device
+    # The backward passes, which follow in the same order, draw the dropout of this pass again.
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        for part in micros:
+            micro = part.of(batch)
+            work_on(micro.samples)
+            now = _logprobs_without_gradient(engine.policy, micro)
+            ref = _reference_logprobs(micro, needs, reference)
+            with raising_on_every_rank(engine.ranks, micro):
+                rows = _fill_logprobs(micro, now, needs, ref)
+            logprobs = {"now": now, "old": rows.old_logprobs, "ref": rows.ref_logprobs}
+            for key, values in logprobs.items():
+                if values is not None:
+                    filled[key][part.rows, : values.shape[1]] = values.double().cpu()
     ref = filled["ref"] if needs.ref_logprobs else None
     whole = replace(batch.loss, old_logprobs=filled["old"], ref_logprobs=ref)
     coupled = cast(GroupCoupled, algorithm.objective)
@@ -197,12 +200,13 @@ def _logprobs_without_gradient(policy: Policy, micro: Batch) -> Tensor:
 
 
 def _add_old(batch: Batch, micros: Sequence[MicroBatch], policy: Policy, needs: Needs) -> Batch:
-    """The batch with log-probs under the policy before the first of several updates."""
+    """The batch with log-probs under the policy before the first of several updates, without dropout, as it sampled."""
     old = torch.zeros(batch.loss.mask.shape, dtype=torch.float64)
     for part in micros:
         micro = part.of(batch)
         work_on(micro.samples)
-        now = _logprobs_without_gradient(policy, micro)
+        with without_dropout(policy.model):
+            now = _logprobs_without_gradient(policy, micro)
         values = _old_logprobs(micro.loss.to(now.device, now.dtype), now, needs)
         old[part.rows, : values.shape[1]] = values.double().cpu()
     return replace(batch, loss=replace(batch.loss, old_logprobs=old))

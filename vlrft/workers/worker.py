@@ -85,6 +85,8 @@ class Worker:
         if os.getpid() != self._caller:  # a fork: the process belongs to the original
             self._reset()
         with self._lock:
+            if self._process is not None and self._process.poll() is not None:
+                self._stop()  # it died between two calls, as one that the kernel kills for memory
             try:
                 names = [name for name in (reference, *loads) if name not in self._loaded]
                 self._load(names, max(START_SECONDS, seconds))

@@ -24,6 +24,8 @@ from ..entry import BoxForm, Entry
 from ..kind import AnswerKind, Facts, Gold
 from ._cells import show
 
+UNITS = ("box_unit", "box_corners")  # options
+
 
 def prepare(entries: Sequence[Entry], facts: Facts, label: str) -> Facts:
     """Boxes are of one convention, which the format or the options state; it is never guessed."""
@@ -133,6 +135,7 @@ BOX = AnswerKind(
     columns=("bbox", "box", "bbox_2d"),
     prepare=prepare,
     resized=True,
+    options=UNITS,
 )
 KIND = (
     BOX,
@@ -164,5 +167,6 @@ KIND = (
         detail=None,
         columns=("point", "click", "bbox", "box"),
         resized=False,
+        options=(*UNITS, "radius"),
     ),
 )

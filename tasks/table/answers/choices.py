@@ -117,4 +117,5 @@ KIND = AnswerKind(
     columns=("correct_answer", "correct", "answer_index", "correct_choice"),
     prepare=prepare,
     lettered=True,
+    options=("choices", "first_choice"),
 )

@@ -76,5 +76,6 @@ KIND = AnswerKind(
     question="What does the picture show?",
     prepare=prepare,
     closed=True,
+    options=("classes",),
     key=class_key,
 )

@@ -146,12 +146,27 @@ def find_choices(raw: Raw, options: Options, kind: AnswerKind) -> tuple[str, ...
     if isinstance(options.choices, str):
         find_column(raw, "choices", "choices", options.choices, ())
         return (options.choices,)
+    # a column whose first cells are empty may be that of a last choice
+    for name in options.choices or ():
+        if name not in raw.columns and all(cell_of(row, name) is None for row in raw.head):
+            raise DataError(
+                f"{raw.source.label}: options.choices: no column {name!r}; columns are {', '.join(raw.columns[:16])}"
+            )
     if options.choices is not None:
         return options.choices
     if not kind.lettered:
         return ()
     column, _ = find_column(raw, "choices", "choices", None, CHOICES)
     return (column,) if column is not None else lettered_columns(raw.columns)
+
+
+def refuse_columns(raw: Raw, options: Options, name: str) -> None:
+    """Raises DataError for options that name columns, of data in a format without any."""
+    for option in ("question", "answer_column", "image", "choices", "thought", "id"):
+        if getattr(options, option) is not None:
+            raise DataError(
+                f"{raw.source.label}: options.{option}: has no effect, as {name} has no columns; leave it out"
+            )
 
 
 def find_name(raw: Raw, options: Options) -> tuple[str | None, Taken]:

@@ -12,6 +12,7 @@ from vlrft.schema import DataError
 
 from ..entry import BoxForm, Entry, Raw, Reading, Taken
 from ..splits import YEAR
+from ._places import refuse_columns
 
 if TYPE_CHECKING:
     from ..options import Options
@@ -30,6 +31,7 @@ class Coco:
         )
 
     def read(self, raw: Raw, options: Options) -> Reading:
+        refuse_columns(raw, options, self.name)
         files = _files(raw)
         if len(files) != 1:
             raise DataError(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from string import ascii_uppercase
+from string import ascii_letters, ascii_uppercase, digits
 from typing import TYPE_CHECKING, Any
 
 from vlrft.data import Cells, Defect, Picture, number_rows, read_row
@@ -22,6 +23,10 @@ from ._places import Places, find_places
 
 if TYPE_CHECKING:
     from ..options import Options
+
+_STEMS = ("option", "choice")  # before a letter without a sign between them
+LISTS = {"label", "text"}  # keys of choices as a list of letters and one of texts
+MAX_DIGITS = 9  # of a number in the name of a choice
 
 
 class Columns:
@@ -45,10 +50,14 @@ FORMAT = Columns()
 
 def read_entries(raw: Raw, places: Places) -> Iterator[Entry | Defect]:
     for number, cells in number_rows(raw.rows()):
-        name = f"{raw.name}/{number}"
-        if places.name is not None and not is_missing(cell := cell_of(cells, places.name)):
-            name = str(cell)
+        name = row_label(raw, number, cells, places.name)
         yield read_row(name, partial(_read_entry, raw, places, cells, name))
+
+
+def row_label(raw: Raw, number: int, cells: Cells, column: str | None) -> str:
+    """The name of a row: its cell of a column, otherwise split and number."""
+    cell = None if column is None else cell_of(cells, column)
+    return f"{raw.name}/{number}" if is_missing(cell) else str(cell)
 
 
 def _read_entry(raw: Raw, places: Places, cells: Cells, name: str) -> Entry:
@@ -98,27 +107,31 @@ def _pictures(
 
 
 def _choices(cells: Cells, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The choices of a row: of a list, of a mapping by letter or number, of a text with a JSON list, or one a column."""
+    """The choices of a row: of a list, of a mapping by letter or number, of a text with a list, or one a column."""
     if len(columns) > 1:
         return _until_last({column: cell_of(cells, column) for column in columns})
     if not columns:
         return ()
     cell = cell_of(cells, columns[0])
     if isinstance(cell, str):
-        try:
-            cell = json.loads(cell)
-        except (ValueError, RecursionError):
-            cell = [line for line in cell.splitlines() if line.strip()]
-    if isinstance(cell, Mapping) and set(cell) == {
-        "label",
-        "text",
-    }:  # lists of letters and of texts
+        cell = _parse_choices(cell)
+    if isinstance(cell, Mapping) and set(cell) == LISTS:
         cell = cell["text"]
     if isinstance(cell, Mapping):
         return _until_last({key: cell[key] for key in _in_order(list(cell))})
     if not isinstance(cell, list | tuple):
         raise ValueError(f"the choices {show(cell)} are no list")
-    return tuple(map(str, cell))
+    return _until_last({str(number): text for number, text in enumerate(cell, 1)})
+
+
+def _parse_choices(text: str) -> Any:
+    """The value of a text in JSON or as Python writes a list, such as MMMU's `['a', 'b']`; otherwise its lines."""
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _until_last(choices: Mapping[str, Any]) -> tuple[str, ...]:
@@ -135,15 +148,17 @@ def _until_last(choices: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _in_order(names: Sequence[str]) -> Sequence[str]:
-    """The names of choices in their order, numbers by their value. Raises ValueError where a letter or a number is left out."""
-    if all(name.isascii() and name.isdigit() for name in names):
-        places = {name: int(name) for name in names}
+    """The names of choices in their order, those that end with numbers by their values; names without letters and numbers as
+    they are written. Raises ValueError where a letter or a number is left out."""
+    marks = _marks(names)
+    if marks is None:
+        return names
+    if all(map(str.isdigit, marks)):
+        places = dict(zip(names, map(int, marks), strict=True))
         first = min(places.values(), default=0)
-    elif all(len(name) == 1 and name.upper() in ascii_uppercase for name in names):
-        places = {name: ascii_uppercase.index(name.upper()) for name in names}
-        first = 0
     else:
-        return sorted(names)
+        places = dict(zip(names, map(ascii_uppercase.index, marks), strict=True))
+        first = 0
     ordered = sorted(names, key=places.__getitem__)
     for place, name in enumerate(ordered, first):
         if places[name] != place:
@@ -151,3 +166,26 @@ def _in_order(names: Sequence[str]) -> Sequence[str]:
                 f"the choices {', '.join(ordered)} leave one out before {name}; name them in one sequence, from A, 0 or 1 on"
             )
     return ordered
+
+
+def _marks(names: Sequence[str]) -> Sequence[str] | None:
+    """The letters or the numbers by which names differ: B of `B` and of `choice_b`, 10 of `option_10`; None for other names."""
+    for split in (_split_number, _split_letter):
+        parts = [split(name) for name in names]
+        if all(mark for _, mark in parts) and len({stem for stem, _ in parts}) == 1:
+            return [mark.upper() for _, mark in parts]
+    return None
+
+
+def _split_number(name: str) -> tuple[str, str]:
+    """A name and the number at its end; "" for none."""
+    stem = name.rstrip(digits)
+    number = name[len(stem) :]
+    return stem, number if len(number) <= MAX_DIGITS else ""
+
+
+def _split_letter(name: str) -> tuple[str, str]:
+    """A name and the letter at its end; "" where that is a part of a word."""
+    stem, letter = name[:-1], name[-1:]
+    alone = not stem[-1:].isalpha() or stem.casefold() in _STEMS
+    return stem, letter if alone and letter in ascii_letters else ""

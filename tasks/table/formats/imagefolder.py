@@ -13,6 +13,7 @@ from vlrft.schema import DataError
 
 from ..entry import Entry, Raw, Reading, Taken
 from ..splits import KNOWN, YEAR
+from ._places import refuse_columns
 
 if TYPE_CHECKING:
     from ..options import Options
@@ -31,6 +32,7 @@ class ImageFolder:
         return f"folders of pictures: {', '.join(classes[:5])}" if len(classes) > 1 else ""
 
     def read(self, raw: Raw, options: Options) -> Reading:
+        refuse_columns(raw, options, self.name)
         classes = _classes(raw)
         if not _pictures(raw):
             raise DataError(

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from vlrft.data import Cells, Defect, number_rows, read_row
 from vlrft.schema import DataError
 
-from ..columns import IMAGES, cell_of, is_missing
+from ..columns import IMAGES, cell_of, find_column, is_missing
 from ..entry import BoxForm, Entry, Raw, Reading, Taken
 from ..shapes import has
+from ._places import find_name
+from .columns import FORMAT as COLUMNS
+from .columns import row_label
 
 if TYPE_CHECKING:
     from ..options import Options
@@ -36,7 +39,8 @@ KNOWN: Mapping[tuple[str, ...], tuple[str, str, BoxForm]] = {
 
 
 class References:
-    """A row may have several expressions of one object; each is a question."""
+    """A row may have several expressions of one object; each is a question. Where the options name the column of the question
+    or of the gold answer, the table is read as any other."""
 
     name = "references"
     doc = "RefCOCO-style: image, an expression (sent, expression, normal_caption, …), bbox"
@@ -46,8 +50,12 @@ class References:
         return f"`{found[0]}` beside `{found[1]}`" if raw.head and found is not None else ""
 
     def read(self, raw: Raw, options: Options) -> Reading:
+        if options.question or options.answer_column or isinstance(options.image, tuple):
+            return COLUMNS.read(raw, options)
         found = _columns(raw)
-        image = next((name for name in IMAGES if has(raw, name)), None)
+        image = find_column(raw, "picture", "image", options.image, ())[0]
+        image = image or next((name for name in IMAGES if has(raw, name)), None)
+        label = None if options.id is None else find_name(raw, options)[0]
         if found is None or image is None:
             raise DataError(
                 f"{raw.source.label}: no {'picture' if found else 'expression and box'}; looked for "
@@ -56,7 +64,7 @@ class References:
             )
         expression, box, form = found
         return Reading(
-            entries=partial(_read, raw, expression, box, image),
+            entries=partial(_read, raw, (expression, box, image), label),
             kind="box",
             boxes=form,
             taken=(
@@ -77,10 +85,11 @@ def _columns(raw: Raw) -> tuple[str, str, BoxForm | None] | None:
     return None if expression is None or box is None else (expression, box, None)
 
 
-def _read(raw: Raw, expression: str, box: str, image: str) -> Iterator[Entry | Defect]:
+def _read(raw: Raw, places: tuple[str, str, str], label: str | None) -> Iterator[Entry | Defect]:
+    """`places`: the columns of the expression, the box and the picture; `label`: that of the row's name."""
     for number, cells in number_rows(raw.rows()):
-        name = f"{raw.name}/{number}"
-        found = read_row(name, partial(_row, raw, cells, name, expression, box, image))
+        name = row_label(raw, number, cells, label)
+        found = read_row(name, partial(_row, raw, cells, name, *places))
         if isinstance(found, Defect):
             yield found
         else:

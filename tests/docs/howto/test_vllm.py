@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import yaml
 
 from vlrft.rollout.engines import find_rollout_engine
+from vlrft.rollout.engines.vllm.settings import Settings
 
 PAGE = (Path(__file__).parents[3] / "docs/howto/vllm.md").read_text()
 
@@ -22,6 +24,10 @@ def test_every_choice_of_the_engine_on_the_page_can_be_made() -> None:
     for choice in chosen:
         assert choice["name"] == "vllm"
         find_rollout_engine(choice)
+
+
+def test_every_setting_of_the_engine_is_on_the_page() -> None:
+    assert not [field.name for field in fields(Settings) if f"`{field.name}`" not in PAGE]
 
 
 def test_the_pages_arguments_of_a_server_are_those_that_vlrft_gives() -> None:

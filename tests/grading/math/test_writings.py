@@ -43,6 +43,9 @@ SAME: dict[str, list[str]] = {
     r"3+2\text{ m}": ["5", "5 m", "5 meters"],
     "-5m": ["-5", "-5 meters"],
     "3*10^-3 m": ["0.003", r"3 \cdot 10^{-3}\text{ m}"],
+    "5 m": ["5 Meters", r"5\text{ Meters}"],
+    "20°C": ["20 degrees Celsius", "20 Celsius"],
+    "3 Volts": ["3", "3 volts"],
     r"4\text{ sec}": ["4", "4 sec", "4 seconds", r"4\text{s}"],
     "4": ["4 sec", r"4\ \mathrm{sec}"],
     r"9.8\ \mathrm{m}/\mathrm{sec}^2": [r"9.8 \text{ m/s}^2", "9.8 m/sec^2"],
@@ -66,6 +69,9 @@ SAME: dict[str, list[str]] = {
     # words
     r"\text{March 14}": ["March 14", "march 14"],
     r"3{:}45 \text{ p.m.}": ["3:45 PM", "3:45 pm", "03:45 p.m."],
+    "Zoë": [r"\text{Zoë}", "zoë"],
+    "größer": ["Größer", r"\text{größer}"],
+    "нет": ["Нет"],
     r"\text{ellipse}": ["an ellipse", r"\text{the ellipse}"],
 }  # fmt: skip
 
@@ -86,6 +92,8 @@ OTHER: dict[str, list[str]] = {
     r"5 \text{ m/s}": [r"5\ \mathrm{m}/\mathrm{s}^2", r"5\ \mathrm{m/s^2}", "5 m/s^2"],
     "60 mph": [r"60 \text{ km/h}", "60 kph"],
     "20": [r"2000\%", r"0.2\%"],
+    "5 m": ["5 Feet", "5 METERS CUBED"],
+    "20°C": ["20 degrees Fahrenheit"],
     "3+2m": ["5", "5 m", "3-2m"],
     "5": ["3+2m", "3+2m^2", r"3+2\frac{m}{s}", r"3 \pm 2m"],
     r"2\text{ m}": ["2xm", "xm"],
@@ -102,6 +110,8 @@ OTHER: dict[str, list[str]] = {
     r"3{:}45 \text{ p.m.}": ["3:45 AM", "3:54 pm"],
     r"\text{(C)}": ["A C", "the D"],
     r"\text{east}": ["the west"],
+    "нет": ["да"],
+    "Zoë": ["Zoe"],
 }
 
 

@@ -46,11 +46,53 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]], Any]] = {
         "B",
     ),
     "choices as JSON": ("choice", {}, rows(["B", "A"], choices='["red", "blue"]'), "B"),
+    "choices as Python writes them": (
+        "choice",
+        {},
+        rows(["B", "A"], options="['red', \"the sky's blue\"]"),
+        "B",
+    ),
     "a column for each choice": ("choice", {}, rows(["B", "A"], A="red", B="blue"), "B"),
     "choices by number": (
         "choice",
         {"first_choice": 1},
         rows(["text 2", 11], choices={str(k): f"text {k}" for k in range(1, 12)}),
+        "B",
+    ),
+    "choices by names with numbers": (
+        "choice",
+        {},
+        rows(["text 2", "text 11"], choices={f"option_{k}": f"text {k}" for k in range(1, 12)}),
+        "B",
+    ),
+    "choices by names with letters": (
+        "choice",
+        {},
+        rows(["B", "A"], choices={"choice_b": "blue", "choice_a": "red"}),
+        "B",
+    ),
+    "columns of choices from 0": (
+        "choice",
+        {},
+        rows(["blue", "red"], option_0="red", option_1="blue"),
+        "B",
+    ),
+    "more than eight columns of choices": (
+        "choice",
+        {},
+        rows(["J", "A"], **{letter: f"text {letter}" for letter in "ABCDEFGHIJ"}),
+        "J",
+    ),
+    "a list of choices without the last ones": (
+        "choice",
+        {},
+        rows(["B", "A"], choices=["red", "blue", None, " "]),
+        "B",
+    ),
+    "choices that are no number": (
+        "choice",
+        {},
+        rows(["B", "A"], A="red", B="blue", C=float("nan")),
         "B",
     ),
     "choices without the last ones": ("choice", {}, rows(["B", "A"], A="red", B="blue", C="", D=None), "B"),
@@ -76,6 +118,30 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]], Any]] = {
     "a span by name": ("span", {}, rows([{"start": 1, "end": 2}], "span"), [1.0, 2.0]),
     "a box": ("box", PIXELS, rows([BOX, [0, 0, 200, 100]], "bbox"), THOUSANDTHS),
     "a box as JSON": ("box", PIXELS, rows(["[20, 10, 120, 60]"]), THOUSANDTHS),
+    "a box as JSON with a width": (
+        "box",
+        {"box_unit": "pixels", "box_corners": "xywh"},
+        rows(["[20, 10, 100, 50]"]),
+        THOUSANDTHS,
+    ),
+    "a box as JSON by its key, with a width": (
+        "box",
+        {"box_unit": "pixels", "box_corners": "xywh"},
+        rows(['{"bbox": [20, 10, 100, 50]}'], "bbox"),
+        THOUSANDTHS,
+    ),
+    "a box as JSON with its sides by name": (
+        "box",
+        {"box_unit": "pixels"},
+        rows(['{"x": 20, "y": 10, "width": 100, "height": 50}'], "bbox"),
+        THOUSANDTHS,
+    ),
+    "boxes as JSON with a width": (
+        "boxes",
+        {"box_unit": "pixels", "box_corners": "xywh"},
+        rows([["[20, 10, 100, 50]"]], "boxes"),
+        [THOUSANDTHS],
+    ),
     "a box as written": ("box", PIXELS, rows(["<answer>(20,10),(120,60)</answer>"]), THOUSANDTHS),
     "a box by name": (
         "box",
@@ -266,6 +332,16 @@ CHOICES: dict[str, tuple[list[Any], Any, str]] = {
         {"A": "red", "B": None, "C": "blue"},
         "the choice B is empty, but C is not",
     ),
+    "a number after a name that is left out": (
+        ["red", "red", "blue"],
+        {"option_1": "red", "option_3": "blue"},
+        "the choices option_1, option_3 leave one out before option_3",
+    ),
+    "a choice of a list without a text": (
+        ["A", "A", "C"],
+        ["red", None, "blue"],
+        "the choice 2 is empty, but 3 is not",
+    ),
     "one choice": (["A", "A", "A"], ["red"], "1 choices; a question has 2 to 26"),
 }
 
@@ -292,3 +368,23 @@ def test_a_gold_choice_with_its_letter_and_text_is_never_ambiguous(tmp_path: Pat
     table = rows(["red", "0", "C. 4"], choices=["3", "red", "4", "2"])
     loaded = load(write_table(tmp_path, table), answer="choice")
     assert [sample.answer for sample in loaded.samples] == ["B", "A", "C"]
+
+
+def test_choices_of_a_column_that_is_not_there_are_refused(tmp_path: Path) -> None:
+    table = write_table(tmp_path, rows(["B", "A"], A="red", B="blue", C=None))
+    assert len(load(table, answer="choice", choices=["A", "B", "C"]).samples) == 2
+    with pytest.raises(DataError, match=r"options.choices: no column 'E'; columns are image"):
+        load(table, answer="choice", choices=["A", "B", "E"])
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {"choices": ["red", "blue", None, " "]},
+        {"choices": {"option_1": "red", "option_2": "blue", "option_3": None}},
+        {"A": "red", "B": "blue", "C": float("nan"), "D": None},
+    ],
+)
+def test_empty_choices_at_the_end_are_none(cells: dict[str, Any], tmp_path: Path) -> None:
+    (sample,) = load(write_table(tmp_path, rows(["B"], **cells)), answer="choice").samples
+    assert sample.tags["options"] == "red\nblue"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import unicodedata
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,11 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"answer": "box"},
         "say how the boxes are written ([1, 2, 3, 4] in train/0): options.box_unit=pixels, resized, thousandths or "
         "normalised and options.box_corners=xyxy or xywh; the first rows fit pixels xyxy",
+    ),
+    "the corners of a box in JSON": (
+        {**QA, "answer": "[1, 2, 3, 4]"},
+        {"answer": "box", "box_unit": "pixels"},
+        "say how the boxes are written ('[1, 2, 3, 4]' in train/0): options.box_corners=xyxy or xywh",
     ),
     "a box's corners": (
         {**QA, "answer": [0.1, 0.2, 0.3, 0.4]},
@@ -325,3 +332,34 @@ def test_a_folder_of_datasets_is_read_with_the_names_of_its_classes(tmp_path: Pa
     datasets.Dataset.from_dict(cells, features=features).save_to_disk(tmp_path / "saved")
     samples = load(tmp_path / "saved", answer="class", images=str(tmp_path)).samples
     assert [sample.answer for sample in samples] == ["bee", "ant"]
+
+
+@pytest.mark.parametrize("place", ["next to the table", "in a folder of pictures", "in a zip"])
+def test_a_picture_is_found_by_its_name_in_either_form_of_unicode(
+    place: str, tmp_path: Path
+) -> None:
+    """A Mac takes letters with accents apart, and tables often have them whole."""
+    write_pictures(tmp_path / "pictures", 1)
+    whole, apart = (unicodedata.normalize(form, "é.png") for form in ("NFC", "NFD"))
+    (tmp_path / "pictures" / "0.png").rename(tmp_path / "pictures" / apart)
+    options: dict[str, Any] = {}
+    folder = tmp_path
+    if place == "next to the table":
+        folder = tmp_path / "pictures"
+    elif place == "in a folder of pictures":
+        options = {"images": str(tmp_path / "pictures")}
+    else:
+        with zipfile.ZipFile(tmp_path / "pictures.zip", "w") as archive:
+            archive.write(tmp_path / "pictures" / apart, f"deep/{apart}")
+        options = {"images": str(tmp_path / "pictures.zip")}
+    table = write_rows(folder / "data.jsonl", [{**QA, "image": whole}])
+    (sample,) = load(table, answer="count", **options).samples
+    assert sample.images[0].size == (200, 100)
+
+
+@pytest.mark.parametrize("cell", ["pictures\\0.png", "C:\\data\\pictures\\0.png"])
+def test_a_path_of_windows_is_one_with_folders(cell: str, tmp_path: Path) -> None:
+    write_pictures(tmp_path / "pictures", 1)
+    options = {"images": str(tmp_path)} if cell.startswith("C:") else {}
+    table = write_rows(tmp_path / "data.jsonl", [{**QA, "image": cell}])
+    assert len(load(table, answer="count", **options).samples[0].images) == 1

@@ -119,6 +119,71 @@ def test_columns_that_the_options_name_are_read_as_such(tmp_path: Path) -> None:
     assert [s.tags["options"].splitlines()[0] for s in samples] == ["3.0", "18.8"]
 
 
+REFERENCE = {
+    "image": "0.png",
+    "other": "1.png",
+    "sent": "the dog",
+    "caption": "Where is the cat?",
+    "bbox": [4, 3, 20, 15],
+    "second": [8, 6, 40, 30],
+    "name": "first",
+}
+PIXELS = {"box_unit": "pixels", "box_corners": "xyxy"}
+
+
+def test_columns_that_the_options_name_are_read_of_referring_expressions(tmp_path: Path) -> None:
+    for k, width in enumerate((40, 80)):
+        write_bytes(tmp_path / f"{k}.png", encode(photograph().resize((width, 30)), "PNG"))
+    write_jsonl(tmp_path / "data.jsonl", [REFERENCE])
+    (plain,) = load(tmp_path, **PIXELS)
+    assert (plain.id, plain.answer) == ("train/0", [100, 100, 500, 500])
+    (named,) = load(tmp_path, id="name", image="other", **PIXELS)
+    assert (named.id, named.answer) == ("first", [50, 100, 250, 500])
+    columns = {"question": "caption", "answer_column": "second", "image": "image"}
+    (other,) = load(tmp_path, answer="box", **columns, **PIXELS)
+    assert other.answer == [200, 200, 1000, 1000]
+    assert "Where is the cat?" in str(other.messages[0].content)
+    assert "the dog" not in str(other.messages[0].content)
+
+
+def test_columns_that_the_options_name_are_read_of_messages_with_objects(tmp_path: Path) -> None:
+    write_foreign("swift", tmp_path)
+    row = read_record("swift")["rows"][1]
+    write_jsonl(tmp_path / "data.jsonl", [{**row, "asked": "How many?", "count": 3}])
+    (sample,) = load(tmp_path, answer="count", question="asked", answer_column="count")
+    assert sample.answer == 3
+    assert "How many?" in str(sample.messages[0].content)
+
+
+@pytest.mark.parametrize(
+    ("unit", "boxes"),
+    [("real", [[20, 10, 120, 60], [100, 50]]), ("norm1", [[0.1, 0.1, 0.6, 0.6], [0.5, 0.5]])],
+)
+def test_boxes_in_a_message_are_in_the_unit_of_the_prompt(
+    unit: str, boxes: list[list[float]], tmp_path: Path
+) -> None:
+    write_bytes(tmp_path / "0.png", encode(photograph().resize((200, 100)), "PNG"))
+    messages = [
+        {"role": "user", "content": "<image>Is <bbox> at <bbox>?"},
+        {"role": "assistant", "content": "yes"},
+    ]
+    objects = {"ref": [], "bbox": boxes, "bbox_type": unit}
+    write_jsonl(
+        tmp_path / "data.jsonl", [{"messages": messages, "images": ["0.png"], "objects": objects}]
+    )
+    (sample,) = load(tmp_path, answer="text")
+    assert "Is [100, 100, 600, 600] at [500, 500]?" in str(sample.messages[0].content)
+
+
+def test_formats_without_columns_refuse_options_that_name_some(tmp_path: Path) -> None:
+    for data in (image_folder(tmp_path / "folders", "."), coco(tmp_path / "coco")):
+        for name in ("question", "answer_column", "image", "id"):
+            with pytest.raises(
+                DataError, match=rf"options.{name}: has no effect, as .* has no columns"
+            ):
+                load(data, **{name: "x"})
+
+
 def coco(folder: Path) -> Path:
     detection.make(folder)
     tree = detection.annotation_file()

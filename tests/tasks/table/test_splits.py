@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.tasks.table.tables import load, rows, write_pictures, write_rows, write_table
+from vlrft.data import RowSamples
 from vlrft.schema import DataError
 from vlrft.schema.errors import MissingSplit
 
@@ -105,6 +106,19 @@ def test_a_share_of_the_rows_is_drawn_with_a_seed(tmp_path: Path) -> None:
     assert sorted([*parts[0], *parts[1]]) == list(range(10))
     assert answers(path, "test", test_share=0.3) == parts[1]
     assert any(answers(path, "test", test_share=0.3, seed=k) != parts[1] for k in (1, 2))
+
+
+def test_a_share_is_drawn_from_the_rows_of_the_train_split_alone(tmp_path: Path) -> None:
+    table = rows(list(range(10)), part="train") + rows(list(range(10, 20)), part="val")
+    path = write_table(tmp_path, table)
+    for options in (
+        {"split_column": "part"},
+        {"split_column": "part", "splits": {"validation": "val"}},
+    ):
+        splits = ("train", "test", "validation")
+        parts = [answers(path, split, test_share=0.3, **options) for split in splits]
+        assert sorted([*parts[0], *parts[1]]) == list(range(10))
+        assert parts[2] == list(range(10, 20))
 
 
 def test_questions_about_one_picture_stay_together(tmp_path: Path) -> None:
@@ -223,3 +237,43 @@ def test_a_split_column_with_a_cell_that_is_no_split_is_refused(
 def test_a_column_split_of_something_else_is_no_column_of_splits(tmp_path: Path) -> None:
     table = write_table(tmp_path, rows([1], split="a") + rows([2], split="b"))
     assert answers(table, "train") == [1, 2]
+
+
+def test_an_unknown_split_of_the_options_is_refused(tmp_path: Path) -> None:
+    table = write_table(tmp_path, rows([1, 2]))
+    with pytest.raises(
+        ValueError, match=r"splits: no split 'tset'; known: train, validation, test"
+    ):
+        answers(table, "train", splits={"tset": str(table)})
+
+
+def test_a_name_in_the_data_is_not_taken_for_a_folder_that_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_table(tmp_path / "here" / "a", rows([8, 9]))
+    monkeypatch.chdir(tmp_path / "here")
+    column = write_table(tmp_path / "column", [{**row, "part": "a"} for row in rows([1, 2])])
+    assert answers(column, "train", split_column="part", splits={"train": "a"}) == [1, 2]
+    write_table(tmp_path / "tables", rows([3]), "a.jsonl")
+    write_table(tmp_path / "tables", rows([4]), "b.jsonl")
+    assert answers(tmp_path / "tables", "train", splits={"train": "a"}) == [3]
+    assert answers(tmp_path / "tables", "train", splits={"train": "./a"}) == [8, 9]
+    assert answers(tmp_path / "tables", "test", splits={"train": "b", "test": "a/data.jsonl"}) == [
+        8,
+        9,
+    ]
+
+
+@pytest.mark.parametrize("option", [{}, {"split_column": "split"}])
+def test_rows_of_no_split_are_noted(option: dict[str, str], tmp_path: Path) -> None:
+    """A column of splits is recognised by its first thousand rows."""
+    cells = [{"question": "?", "answer": k, "split": "train"} for k in range(1000)]
+    table = write_rows(tmp_path / "data.jsonl", [*cells, *({**cells[0], "split": "tset"},) * 2])
+    samples = load(table, answer="count", **option).samples
+    assert isinstance(samples, RowSamples)
+    assert len(samples) == 1000
+    (note,) = samples.notes
+    assert note.startswith("2 rows with tset in column 'split' not used: no split has that name")
+    samples = load(table, answer="count", splits={"test": "tset"}, **option).samples
+    assert isinstance(samples, RowSamples)
+    assert samples.notes == ()

@@ -123,6 +123,21 @@ def test_checkpoints_of_the_run_before_make_room(
     assert free_room(tmp_path) == before + 500
 
 
+def test_the_disk_is_that_of_checkpoints_which_were_moved_behind_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, large = tmp_path / "run", tmp_path / "large"
+    run.mkdir()
+    large.mkdir()
+    (run / "checkpoints").symlink_to(large)
+
+    def usage(path: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=9 if Path(path).resolve() == large.resolve() else 4)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    assert (free_room(run), free_room(tmp_path / "new")) == (9, 4)
+
+
 def test_a_run_without_room_for_a_checkpoint_does_not_start(
     tmp_path: Path, small_disk: Callable[[int], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

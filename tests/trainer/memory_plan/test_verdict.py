@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from vlrft.cli.main import main
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.distributed.ranks import ALONE, Ranks
+from vlrft.memory.shapes import PromptSize
 from vlrft.policy.tiny import build_model
 from vlrft.rollout import task as tasks
 from vlrft.rollout.task import load_task
 from vlrft.schema.errors import ConfigError
 from vlrft.trainer.memory_plan import model_shapes, prompt_lengths, verdict
-from vlrft.trainer.memory_plan.planner import Planner, RunTasks
+from vlrft.trainer.memory_plan.planner import Planner, RunTasks, step_work
+from vlrft.trainer.memory_plan.prompt_lengths import TaskPrompts
 from vlrft.trainer.memory_plan.verdict import check_memory
 
 TINY = """
@@ -179,3 +182,19 @@ def test_an_engine_without_a_memory_model_is_never_refused(
         lambda self, config: [replace(s, engine_modelled=False) for s in real(self, config)],
     )
     assert "the engine has no memory model" in check_memory(config, loaded, ALONE).line
+
+
+@pytest.mark.parametrize(
+    ("part", "group"),
+    [
+        ("replay: {name: fifo, add: 3}", 5),
+        ("inject: {name: gold, replace: false}", 3),
+        ("inject: {name: gold}", 2),
+    ],
+)
+def test_rollouts_that_join_a_group_are_planned(config: Config, part: str, group: int) -> None:
+    algorithm = yaml.safe_load(f"{{name: grpo, {part}}}")
+    stage = replace(config.stages[0], algorithm=algorithm)
+    prompts = TaskPrompts(sizes=(PromptSize(tokens=9),), origin="")
+    work = step_work(config, stage, prompts, ranks=1)
+    assert (work.group, work.rollout and work.rollout.answers) == (group, 2)

@@ -40,11 +40,11 @@ class BetaNormalise:
 
     min_group = min_group_of_key
 
-    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+    def __post_init__(self) -> None:
         if self.high - self.low <= MIN_SPREAD:
-            raise AdvantageError(
-                f"beta_normalise: high ({self.high}) must be above low ({self.low})"
-            )
+            raise ValueError(f"high: {self.high} must be above low: {self.low}")
+
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         values = (inputs.values - self.low) / (self.high - self.low)
         if len(values) and (values.min() < -MIN_SPREAD or values.max() > 1 + MIN_SPREAD):
             raise AdvantageError(

@@ -18,6 +18,7 @@ from vlrft.advantages.grouped import (
 )
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
+from vlrft.config.idle import refuse_idle
 from vlrft.schema.errors import AdvantageError
 from vlrft.schema.ranges import NonNegativeFloat
 
@@ -48,8 +49,8 @@ class Scale:
     """σ_g counts as at least so much, so that values that differ by little, such as by penalties alone, stay small."""
 
     def __post_init__(self) -> None:
-        if self.least and self.by == "step":
-            raise ValueError("least: is of a group's deviation; leave it out, or use by: group")
+        if self.by == "step":
+            refuse_idle(self, "key", "least", beside="by: step", unless="by: group")
 
     @property
     def min_group(self) -> int:

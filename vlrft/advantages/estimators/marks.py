@@ -10,7 +10,6 @@ from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.grouped import MIN_SPREAD, group_differs, min_group_of_key
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
-from vlrft.schema.errors import AdvantageError
 from vlrft.schema.ranges import FiniteFloat
 
 
@@ -24,11 +23,13 @@ class RightOrWrong:
 
     min_group = min_group_of_key
 
-    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+    def __post_init__(self) -> None:
         if self.right - self.wrong <= 2 * MIN_SPREAD:
-            raise AdvantageError(
-                f"right_or_wrong: a right answer's reward ({self.right}) must be above a wrong one's ({self.wrong})"
+            raise ValueError(
+                f"right: {self.right} must be above wrong: {self.wrong}, as they are rewards"
             )
+
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         right = inputs.values >= self.right - MIN_SPREAD
         wrong = inputs.values <= self.wrong + MIN_SPREAD
         key = inputs.key(self.key)

@@ -17,7 +17,6 @@ from vlrft.advantages.grouped import (
 )
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
-from vlrft.schema.errors import AdvantageError
 from vlrft.schema.ranges import FiniteFloat, Range
 
 Rate = Annotated[float, Range(ge=0, lt=1)]
@@ -66,13 +65,15 @@ class Denoise:
     false_negative: Rate = 0.0
     """ρ₁: share of right answers that it calls wrong."""
 
+    def __post_init__(self) -> None:
+        if 1 - self.false_positive - self.false_negative <= MIN_SPREAD:
+            raise ValueError(
+                f"false_positive: {self.false_positive} and false_negative: {self.false_negative} must add up to less than "
+                "1: beyond, the verifier says nothing"
+            )
+
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         left = 1 - self.false_positive - self.false_negative
-        if left <= MIN_SPREAD:
-            raise AdvantageError(
-                f"denoise: false_positive {self.false_positive} and false_negative {self.false_negative} must add up to "
-                "less than 1: beyond, the verifier says nothing"
-            )
         return replace(inputs, values=(inputs.values - self.false_positive) / left)
 
 

@@ -44,7 +44,7 @@ def add_authoring(add: AddCommand) -> None:
     )
     data.add_argument(
         "--thoughts",
-        type=Path,
+        type=path_argument,
         metavar="FILE",
         help="prepare: a table of the columns id and thought; the thought of a row's id is the reasoning that sft teaches before "
         "its gold answer",

@@ -8,6 +8,7 @@ from vlrft.cli.arguments.common import (
     OPTIONS,
     TASK,
     AddCommand,
+    not_empty,
     number,
     path_argument,
 )
@@ -27,6 +28,7 @@ def add_evaluation(add: AddCommand) -> None:
     )
     evaluate.add_argument(
         "--model",
+        type=not_empty,
         required=True,
         help="a model on the Hugging Face hub, a folder with one, or a run's folder (its newest checkpoint)",
     )
@@ -73,7 +75,9 @@ def add_evaluation(add: AddCommand) -> None:
         action="store_true",
         help="an output without <answer> tags is the answer as a whole, thinking aside: of models that were not asked for them",
     )
-    score.add_argument("--data", metavar="PATH", help="the task's data, as options.data")
+    score.add_argument(
+        "--data", type=not_empty, metavar="PATH", help="the task's data, as options.data"
+    )
     score.add_argument("--split", default="test", help="split of the samples (default: test)")
     score.add_argument(
         "--grader", choices=GRADERS, default="both", help="graders to apply (default: both)"

@@ -22,7 +22,7 @@ from vlrft.scoring.probing.prober import Prober
 from vlrft.scoring.probing.probes import GoldCompletions
 from vlrft.scoring.probing.verdict import Verdict
 
-UNREAD = {"env": ""}  # a section of a task that its samples do not depend on
+UNREAD = {"env": "", "rewards": ""}  # sections of a task that its samples do not depend on
 
 
 def run(args: argparse.Namespace) -> int:

@@ -25,9 +25,13 @@ from vlrft.schema import DataError, Task
 from vlrft.schema.errors import ConfigError, MissingSplit
 from vlrft.schema.pluralize import pluralize
 from vlrft.trainer.api.generate import find_model
+from vlrft.trainer.api.unread_rewards import refuse_unread_rewards, reward_overrides
 
 SHOWN = 10  # samples of a split
-UNREAD = {"env": ""}  # a section of a task that rows do not depend on
+UNREAD = {  # action -> the sections of a task that it has no use for
+    "prepare": {"env": "", "examples": "", "on_bad": ""},
+    "show": {"env": "", "examples": "", "rewards": ""},
+}
 ONLY = {  # option -> the one action that has a use for it
     "out": "prepare",
     "count": "prepare",
@@ -47,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
             raise ConfigError(
                 [f"{flag}: vlrft data {args.action} has no use for it; vlrft data {action} has"]
             )
-    refuse_unread(args.overrides, UNREAD, f"vlrft data {args.action}")
+    refuse_unread(args.overrides, UNREAD[args.action], f"vlrft data {args.action}")
     task = find_task(args.task)
     if unknown := [split for split in args.split or () if split not in task.splits]:
         raise ConfigError(
@@ -109,12 +113,18 @@ def read_settings(
 ) -> tuple[Task, Any, PromptLimit | None]:
     """The task with its options and, with --model, the limit on its prompts."""
     if args.model is None:
-        return *configured_task(task_config(args.task, overrides)), None
+        return *configure(task_config(args.task, overrides), overrides), None
     section, policy = prepare_config(args.task, find_model(args.model), overrides)
-    task, options = configured_task(section)
+    task, options = configure(section, overrides)
     assert isinstance(task.load, Dataset)
     frames = task.load.frame_rule(options)
     return task, options, load_prompt_limit(task, policy, args.max_prompt_tokens, frames)
+
+
+def configure(section: TaskConfig, overrides: Sequence[str]) -> tuple[Task, Any]:
+    """The task with its options. Raises ConfigError, also for rewards that no row is checked with."""
+    refuse_unread_rewards(reward_overrides(overrides), section, "vlrft data prepare")
+    return configured_task(section)
 
 
 def run_generate(task: Task, args: argparse.Namespace) -> None:
@@ -129,7 +139,7 @@ def run_generate(task: Task, args: argparse.Namespace) -> None:
         raise ConfigError(
             [f"{unused[0]}: cannot be combined with --count; {task.name} makes its data"]
         )
-    task, given = configured_task(task_config(args.task, args.overrides))
+    task, given = configure(task_config(args.task, args.overrides), args.overrides)
     for line in generate(task, args.count, args.seed or 0, args.out, given):
         print(line, flush=True)
 

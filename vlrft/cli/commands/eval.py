@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from vlrft.cli.evaluation_html import write_html
-from vlrft.cli.outputs import claim_files, data_paths, refuse_same_file
+from vlrft.cli.outputs import claim_files, data_paths, refuse_other_suffix, refuse_same_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
 from vlrft.config import Config
 from vlrft.config.load import load_config
@@ -17,7 +17,8 @@ from vlrft.config.overrides import overrides_of
 from vlrft.config.unread import refuse_unread
 from vlrft.distributed.interrupts import Interrupted, signal_of
 from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
-from vlrft.schema import Record
+from vlrft.reporting.run_folder.names import LAST
+from vlrft.schema import Record, Sample
 from vlrft.trainer.api.evaluate import (
     MODEL,
     UNREAD,
@@ -28,6 +29,7 @@ from vlrft.trainer.api.evaluate import (
 )
 from vlrft.trainer.api.generate import find_model
 from vlrft.trainer.api.quiet import quiet_transformers
+from vlrft.trainer.api.unread_rewards import refuse_unread_rewards, reward_overrides
 
 READ = ("task", "policy", "rollout", "eval")  # the sections of a config that an evaluation reads
 
@@ -38,6 +40,7 @@ def run(args: argparse.Namespace) -> None:
     chosen = settings(args)
     inputs = data_paths(chosen.task.options)
     claim_files({"--json": out, "--html": args.html}, overwrite=args.overwrite, inputs=inputs)
+    refuse_other_suffix(out)
     sections = {
         "task": chosen.task,
         "policy": chosen.policy,
@@ -53,12 +56,15 @@ def evaluate(
 ) -> None:
     """Answers, grades, prints the metrics, and writes them with --json."""
 
-    def begin() -> list[Record]:
+    def begin(samples: Sequence[Sample]) -> list[Record]:
         if partial is None:
             return []
+        from vlrft.trainer.rank_facts import hash_of_samples
+
+        records = partial.begin(chosen.decoding.answers, hash_of_samples(samples))
         if args.overwrite and args.html is not None:
             args.html.unlink(missing_ok=True)
-        return partial.begin(chosen.decoding.answers)
+        return records
 
     def store(records: Sequence[Record]) -> None:
         if partial is not None:
@@ -69,12 +75,12 @@ def evaluate(
     except KeyboardInterrupt as e:
         raise Interrupted(signal_of(e), f"stopped; {kept_answers(partial)}") from None
     graders = tuple(evaluation.graded)
-    print("\n".join(summary_lines(evaluation, graders)))
     about = {"task": chosen.task.name, "options": dict(chosen.task.options)}
     about |= {"split": chosen.decoding.split, "model": args.model}
     results = results_of(evaluation, graders, **about)
     if args.json is not None:
         write_results(args.json, results)
+    print("\n".join(summary_lines(evaluation, graders)))
     if args.html is not None:
         write_html(args.html, results, evaluation.records, chosen.task)
 
@@ -93,10 +99,18 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
+def linked_checkpoint(model: str) -> str:
+    """The checkpoint that a run's link `last` leads to now, as a run that goes on moves the link; any other model as it is."""
+    link = Path(model)
+    if link.name != LAST or not link.is_symlink():
+        return model
+    return str(link.with_name(link.resolve().name))
+
+
 def settings(args: argparse.Namespace) -> EvaluationSettings:
     """The settings of a task by name or of a config, changed by the command line. Raises ConfigError, also for an override
     that no evaluation reads."""
-    model = find_model(args.model)
+    model = linked_checkpoint(find_model(args.model))
     chosen = {"eval.split": args.split, "eval.limit": args.limit}
     items = [*args.overrides, *overrides_of(chosen)]
     if args.task is not None:
@@ -105,4 +119,9 @@ def settings(args: argparse.Namespace) -> EvaluationSettings:
     reads = f"an evaluation, which reads {', '.join(READ)} of a config"
     refuse_unread(items, dict.fromkeys(others, ""), reads)
     refuse_unread(items, UNREAD | {"policy.adapter": MODEL}, "an evaluation")
-    return settings_of_config(load_config(args.config, items, to_train=False), model)
+    config = load_config(args.config, items, to_train=False)
+    if rewards := reward_overrides(items):
+        others = [item for item in items if item not in rewards]
+        before = load_config(args.config, others, to_train=False).task
+        refuse_unread_rewards(rewards, config.task, "an evaluation", before=before, scores=True)
+    return settings_of_config(config, model)

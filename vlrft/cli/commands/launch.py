@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from vlrft.cli.run_folder import run_folder
 from vlrft.config.load import load_config
 from vlrft.config.overrides import overrides_of
 from vlrft.distributed.interrupts import Interrupted, signal_of
@@ -26,6 +26,6 @@ def run(args: argparse.Namespace) -> int:
     try:
         return launch(command, ranks)
     except KeyboardInterrupt as e:  # a second signal: the ranks could not say it
-        last = (args.out or Path("runs") / Path(args.config).stem) / CHECKPOINTS / LAST
+        last = run_folder(args.out, args.config) / CHECKPOINTS / LAST
         checkpoint = last.resolve().name if last.is_dir() else "none"
         raise Interrupted(signal_of(e), f"stopped at once; last checkpoint: {checkpoint}") from None

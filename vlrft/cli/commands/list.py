@@ -7,14 +7,14 @@ import dataclasses
 import inspect
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from textwrap import shorten
 from typing import Any, get_args
 
 from vlrft.config.shipped import shipped_configs
 from vlrft.config.systems import Status, all_systems
 from vlrft.plugins.find import find_reward, find_task, reward_names, task_names
-from vlrft.schema.errors import ConfigError
+from vlrft.schema.errors import ConfigError, PluginError
 
 DOC_WIDTH = 120  # characters of a reward's description
 Entries = Mapping[str, Mapping[str, Any]]
@@ -56,11 +56,19 @@ def run(args: argparse.Namespace) -> None:
 
 
 def tasks() -> Entries:
-    return {name: {"doc": find_task(name).doc} for name in task_names()}
+    return {name: {"doc": _describe(name, lambda n: find_task(n).doc)} for name in task_names()}
 
 
 def rewards() -> Entries:
-    return {name: {"doc": _reward_doc(name)} for name in reward_names()}
+    return {name: {"doc": _describe(name, _reward_doc)} for name in reward_names()}
+
+
+def _describe(name: str, describe: Callable[[str], str]) -> str:
+    """The description, or why a plugin of this name cannot be loaded."""
+    try:
+        return describe(name)
+    except PluginError as e:
+        return f"cannot be loaded: {e}"
 
 
 def algorithms() -> Entries:

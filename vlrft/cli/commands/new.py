@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import keyword
+import shlex
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
     except OSError as e:
         raise ConfigError([f"{path}: cannot be written ({e.strerror})"]) from None
     shown = str(path) if path.is_absolute() else f"./{path}"
-    print(f"wrote {shown}; next: {NEXT[kind].format(path=shown)}")
+    print(f"wrote {shown}; next: {NEXT[kind].format(path=shlex.quote(shown))}")
 
 
 def refuse_bad_name(name: str) -> None:

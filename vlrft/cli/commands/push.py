@@ -12,6 +12,7 @@ from vlrft.schema.errors import ConfigError, VlrftError
 from vlrft.schema.short_message import first_line
 
 EXPORT_OPTIONS = ("checkpoint", "dtype", "base", "name", "license", "control")
+REFS = "refs/"  # of a pull request, which is no branch
 REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 
 
@@ -47,18 +48,31 @@ def refuse_export_options(folder: Path, args: argparse.Namespace) -> None:
 
 
 def upload(folder: Path, args: argparse.Namespace) -> str:
-    """Uploads the folder in one commit, to a repository that is made where it does not exist; returns its address."""
+    """Uploads the folder in one commit, to a repository and a branch that are made where they do not exist; returns the
+    repository's address. Raises ConfigError for a public repository where a private one is asked for, HubError for what the hub
+    refuses."""
     from huggingface_hub import HfApi
 
     api = HfApi()
     try:
         address = api.create_repo(args.repository, private=args.private, exist_ok=True)
+        if args.private and api.repo_info(args.repository).private is False:
+            raise ConfigError(
+                [
+                    f"--private: {args.repository} is there and public; leave the option out, or make the repository private "
+                    "on the hub first"
+                ]
+            )
+        if args.revision is not None and not args.revision.startswith(REFS):
+            api.create_branch(args.repository, branch=args.revision, exist_ok=True)
         api.upload_folder(
             repo_id=args.repository,
             folder_path=folder,
             revision=args.revision,
             commit_message=args.message,
         )
+    except ConfigError:
+        raise
     except Exception as e:  # the library raises whatever its transports raise
         raise HubError(
             f"{args.repository}: cannot be pushed ({first_line(e)}); log in with `hf auth login`, or set HF_TOKEN to a "

@@ -12,13 +12,13 @@ from vlrft.cli.outputs import (
     claim_files,
     data_paths,
     refuse_foreign_records,
+    refuse_other_suffix,
     refuse_same_file,
 )
 from vlrft.config.configured import configured_task
-from vlrft.data.atomic import draft_path
 from vlrft.evaluation.outputs.columns import Keys
 from vlrft.evaluation.outputs.read import read_outputs
-from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
+from vlrft.evaluation.result_files import replace_records, results_of, summary_lines, write_results
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.pluralize import pluralize
@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> None:
     inputs = (args.predictions, *data_paths(section.options))
     files = {"--json": args.json, "--html": args.html}
     claim_files(files, overwrite=args.overwrite, inputs=inputs)
+    refuse_other_suffix(args.json)
     stored = None if args.json is None else refuse_foreign_records(args.json)
     claim_file(stored, "--json", overwrite=args.overwrite, inputs=inputs)
     keys = Keys(id=args.id_key, output=args.output_key, answer=args.answer_key)
@@ -66,15 +67,13 @@ def run(args: argparse.Namespace) -> None:
         raise DataError(
             f"{args.predictions}: the {args.grader} grader applies to no sample, so there are no metrics"
         )
-    print("\n".join(summary_lines(evaluation, graders)))
     loaded = settings.load or any(row.answer is None for row in outputs.rows)
     about = {"task": section.name, **({"options": dict(section.options)} if loaded else {})}
     about |= {"split": args.split, "predictions": str(args.predictions)}
     results = results_of(evaluation, graders, **about)
     if args.json is not None and stored is not None:
-        draft = draft_path(stored.parent)
-        write_records(draft, evaluation.records)
-        draft.replace(stored)
+        replace_records(stored, evaluation.records)
         write_results(args.json, results)
+    print("\n".join(summary_lines(evaluation, graders)))
     if args.html is not None:
         write_html(args.html, results, evaluation.records, section if loaded else None)

@@ -11,16 +11,20 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from vlrft.config import RewardConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.field_docs import field_docs
 from vlrft.config.load import dump_config, load_config, task_config
 from vlrft.config.shipped import shipped_configs
 from vlrft.config.systems import PREFIX, System, find_system
+from vlrft.config.unread import refuse_unread
 from vlrft.data import Dataset, Layouts
 from vlrft.plugins.find import find_reward, find_task, load_attribute, reward_names, task_names
 from vlrft.plugins.names import did_you_mean
 from vlrft.schema import DataError, Task
 from vlrft.schema.errors import ConfigError, PluginError
+
+UNREAD = {"env": "", "examples": "", "on_bad": ""}  # sections of a task that its description lacks
 
 
 def run(args: argparse.Namespace) -> None:
@@ -100,11 +104,13 @@ def show_reference(reference: str, overrides: Sequence[str]) -> None:
 
 def show_task(name: str, overrides: Sequence[str]) -> None:
     """A task with these options; where it needs some to have rewards, and there are none, it says so in their place."""
+    refuse_unread(overrides, UNREAD, "the description of a task")
     config = task_config(name, overrides)
     task = find_task(name)
     try:
         task, _ = configured_task(config)
-        rewards = ", ".join(f"{k} × {v}" for k, v in task.rewards.items())
+        weights = task.rewards if config.rewards is None else weights_of(config.rewards)
+        rewards = ", ".join(f"{k} × {v}" for k, v in weights.items())
     except (ConfigError, DataError) as e:
         if overrides:
             raise
@@ -116,6 +122,11 @@ def show_task(name: str, overrides: Sequence[str]) -> None:
     print_fields(task.options)
     if isinstance(task.load, Dataset):
         show_data(task, task.load, config.options)
+
+
+def weights_of(rewards: Mapping[str, RewardConfig]) -> Mapping[str, float]:
+    """Name of a reward -> its weight."""
+    return {name: reward.weight for name, reward in rewards.items()}
 
 
 def show_data(task: Task, load: Dataset, options: Mapping[str, Any]) -> None:

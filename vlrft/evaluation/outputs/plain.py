@@ -47,14 +47,14 @@ def plain_format(keys: Keys, columns: Sequence[str]) -> OutputFormat:
         raise ConfigError(mistakes)
 
     def read(cells: Cells, number: int) -> list[OutputRow]:
-        tags, info = cells.get("tags"), cells.get("info")
+        info = cells.get("info")
         return [
             OutputRow(
                 number=number,
                 id=id_of(_cell(cells, id_column), id_column),
                 output=text_of(_cell(cells, output_column), output_column),
                 answer=None if answer_column is None else _cell(cells, answer_column),
-                tags=dict(tags) if isinstance(tags, Mapping) else {},
+                tags=_read_tags(cells.get("tags")),
                 info=dict(info) if isinstance(info, Mapping) else {},
                 truncated=cells.get("truncated") is True,  # as in vlrft's own records
             )
@@ -63,6 +63,12 @@ def plain_format(keys: Keys, columns: Sequence[str]) -> OutputFormat:
     parts = {"id": id_column, "output": output_column, "gold answer": answer_column}
     words = ", ".join(f"{part} {column!r}" for part, column in parts.items() if column)
     return OutputFormat(name=f"rows with {words}", recognises=lambda file: True, read=read)
+
+
+def _read_tags(cell: object) -> dict[str, str]:
+    """The tags in a cell, as texts, without those that are null; none where it has no mapping."""
+    tags: Mapping[object, object] = cell if isinstance(cell, Mapping) else {}
+    return {str(name): str(value) for name, value in tags.items() if value is not None}
 
 
 def _choose(

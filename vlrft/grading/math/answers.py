@@ -20,7 +20,7 @@ from vlrft.grading.math.quantity import read_quantity
 from vlrft.grading.math.relations import intersect, read_relation
 from vlrft.grading.math.unit_names import UNMARKED_M
 from vlrft.grading.math.wording import read_words
-from vlrft.grading.reading import MAX_ANSWER
+from vlrft.grading.reading import MAX_ANSWER, join_accents
 
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 _BOLD = re.compile(r"\A\s*\*\*([^*]+)\*\*\s*\Z")  # Markdown
@@ -39,7 +39,7 @@ Match = tuple[
 def read_math(text: str) -> MathAnswer | None:
     """The parsed text; None when it is empty, too long, contains a character that no answer does, or its brackets do
     not balance. A box around the whole of it is taken off. Never raises; linear time."""
-    text = strip_box(_BOLD.sub(r"\1", text))
+    text = join_accents(strip_box(_BOLD.sub(r"\1", text)))
     if not text.strip() or len(text) > MAX_ANSWER:
         return None
     in_words = read_words(text)

@@ -159,6 +159,11 @@ def _letters(run: str, units: bool) -> list[str]:
         return [_BETWEEN[run]]
     if units and run == "m":
         return [UNMARKED_M]
-    if not run.isascii() or (units and (run in UNITS or run in POWERS)):
+    if not run.isascii() or (units and (run in UNITS or run in POWERS or _is_titled_unit(run))):
         return ['"' + run]
     return list(run)
+
+
+def _is_titled_unit(run: str) -> bool:
+    """Whether a word with a capital is a unit, as in `5 Meters`; one of up to three letters may be a product."""
+    return len(run) > 3 and run.istitle() and run.casefold() in UNITS

@@ -41,4 +41,6 @@ def _is_words(text: str, aloud: str) -> bool:
 
 
 def _is_mathematics(part: str) -> bool:
-    return part in UNITS or tokenize(part, units=False) != list(part)
+    """Whether a word names a unit or a function, or has a sign such as π; a letter of another script is none."""
+    tokens = tokenize(part, units=False)
+    return part in UNITS or (tokens is not None and tokens != list(part))

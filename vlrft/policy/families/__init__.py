@@ -2,7 +2,7 @@
 
 A file defines FAMILY, a `Family`, and its name is the value of `policy.build.family`; a new file is found automatically.
 Names of modules that families share begin with an underscore. A text-only model needs a file only to build a small one:
-any causal language model whose layers have full attention can be trained.
+any causal language model can be trained that `vlrft.policy.supported` does not refuse.
 """
 
 from __future__ import annotations

@@ -118,17 +118,25 @@ def text_settings(config: BuildConfig, tokenizer: Any) -> dict[str, Any]:
 def mistakes(config: BuildConfig, *, head_multiple: int = 8) -> list[str]:
     """The rules for sizes that the config breaks. `head_multiple`: of a head's width; by default it has three rotary sections
     of pairs."""
-    head = config.hidden_size // config.heads
     vision_head = config.vision_width // config.vision_heads
+    rests = {
+        "vision_width: must be a multiple of vision_heads": config.vision_width
+        % config.vision_heads,
+        "vision_width: divided by vision_heads, must be a multiple of 4": vision_head % 4,
+    }
+    broken = [rule for rule, rest in rests.items() if rest]
+    return [*text_mistakes(config, head_multiple=head_multiple), *broken]
+
+
+def text_mistakes(config: BuildConfig, *, head_multiple: int = 8) -> list[str]:
+    """As `mistakes`, for a model without a vision part."""
+    head = config.hidden_size // config.heads
     smallest = BYTES + len(SPECIAL_TOKENS)
     rests = {  # rule -> a number that is 0 where it is kept
         "hidden_size: must be a multiple of heads": config.hidden_size % config.heads,
         "heads: must be a multiple of kv_heads": config.heads % config.kv_heads,
         f"hidden_size: divided by heads, must be a multiple of {head_multiple}": head
         % head_multiple,
-        "vision_width: must be a multiple of vision_heads": config.vision_width
-        % config.vision_heads,
-        "vision_width: divided by vision_heads, must be a multiple of 4": vision_head % 4,
         f"vocab_size: must be at least {smallest}": max(smallest - config.vocab_size, 0),
     }
     return [rule for rule, rest in rests.items() if rest]

@@ -10,7 +10,7 @@ from vlrft.policy.families._qwen import (
     END_OF_TEXT,
     IM_END,
     build_tokenizer,
-    mistakes,
+    text_mistakes,
     text_settings,
 )
 
@@ -26,7 +26,7 @@ FAMILY = Family(
     attention_class="Qwen2Attention",
     model_class="Qwen2ForCausalLM",
     model_config=_model_config,
-    mistakes=mistakes,
+    mistakes=text_mistakes,
     build_tokenizer=build_tokenizer,
     end_tokens=(END_OF_TEXT, IM_END),
 )

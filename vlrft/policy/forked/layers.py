@@ -9,6 +9,8 @@ from typing import Any
 from torch import nn
 
 FULL, RECURRENT = "full_attention", "linear_attention"
+# settings of mixtures of experts
+EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
 def attends_fully(config: Any) -> bool:
@@ -39,7 +41,7 @@ def attends_by_name(decoder: nn.Module) -> bool:
 
 
 def has_experts(config: Any) -> bool:
-    return any(getattr(config, name, None) for name in ("num_experts", "num_local_experts"))
+    return any(getattr(config, name, None) for name in EXPERT_COUNTS)
 
 
 def find_mixers(decoder: Any) -> list[nn.Module]:

@@ -24,6 +24,7 @@ from vlrft.selection.prefetch import prefetching
 from vlrft.trainer.api.configs import override_texts, read_config
 from vlrft.trainer.api.generate import find_model
 from vlrft.trainer.api.quiet import quiet_transformers
+from vlrft.trainer.api.unread_rewards import refuse_unread_rewards, reward_overrides
 
 if TYPE_CHECKING:
     from vlrft.policy.chat import Chat
@@ -61,6 +62,7 @@ def settings_of_task(task: str, model: str, overrides: Sequence[str]) -> Evaluat
     """The settings for a task by name. Raises ConfigError, also for an override that an evaluation does not read."""
     refuse_unread(overrides, UNREAD, "an evaluation")
     section, policy, rollout, decoding = eval_config(task, model, overrides)
+    refuse_unread_rewards(reward_overrides(overrides), section, "an evaluation", scores=True)
     return EvaluationSettings(task=section, policy=policy, rollout=rollout, decoding=decoding)
 
 
@@ -122,19 +124,19 @@ def answer_split(
     *,
     say: Say,
     policy: Policy | None = None,
-    begin: Callable[[], list[Record]] = list,
+    begin: Callable[[Sequence[Sample]], list[Record]] = lambda samples: [],
     store: Callable[[Sequence[Record]], object] = len,
 ) -> Evaluation:
     """Answers and grades the split, and computes its metrics. `policy`: loaded already; None: the settings' own.
 
-    `begin` is called when all is loaded, and returns the records of the first samples, where they are done already; `store`
-    gets new records as they come. Raises ConfigError and DataError.
+    `begin` is called with the samples of the whole split when all is loaded, and returns the records of the first ones, where
+    they are done already; `store` gets new records as they come. Raises ConfigError and DataError.
     """
     from vlrft.data.clips import ClipTimes
     from vlrft.distributed.device import pick_device
     from vlrft.evaluation.rollouts import play_evaluation
     from vlrft.policy.checkpoint_adapter import exact_policy
-    from vlrft.policy.load import bounds_warning, load_policy
+    from vlrft.policy.load import load_policy, vision_warning
     from vlrft.rollout.bad_rows import check_gold_answers, check_pictures, check_prompts
     from vlrft.rollout.engines import EnginePlace, find_rollout_engine, running_engine
     from vlrft.rollout.video_check import refuse_videos
@@ -155,7 +157,7 @@ def answer_split(
         policy = load_policy(chosen, device=pick_device("auto"))
     chat = policy.chat
     loaded.refuse_other_resize(chat.resize, chat.max_prompt_pixels)
-    warnings = (bounds_warning(settings.policy, chat), loaded.box_warning(policy.box_unit))
+    warnings = (vision_warning(settings.policy, chat), loaded.box_warning(policy.box_unit))
     for warning in filter(None, warnings):
         say(f"vlrft: {warning}")
     loaded = check_prompts(
@@ -168,7 +170,7 @@ def answer_split(
     )
     del times  # of every video: evaluating has no use for them
     samples = loaded.head(decoding.limit)
-    records = begin()
+    records = begin(loaded.samples)
     if records:
         say(f"vlrft: resuming, {pluralize(len(records), 'answer')} already done")
     total = len(samples) * decoding.answers

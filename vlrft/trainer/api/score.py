@@ -25,9 +25,11 @@ from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Record, Task
 from vlrft.schema.errors import ConfigError, OutputsError
 from vlrft.trainer.api.configs import override_texts
+from vlrft.trainer.api.unread_rewards import refuse_unread_rewards, reward_overrides
 
 Predictions = str | Path | Mapping[str, str] | Iterable[Mapping[str, Any]]
 UNREAD = {"env": "", "examples": ""}  # sections of a task that only rollouts read
+READER = "outputs that are there already"
 GIVEN = "predictions"  # the name in messages of outputs that are not a file's
 
 
@@ -82,8 +84,10 @@ def score(
 
 def score_config(task: str, overrides: Sequence[str], data: str | Path | None) -> TaskConfig:
     """The task's config, with the place of its data. Raises ConfigError, also for an override that grading does not read."""
-    refuse_unread(overrides, UNREAD, "outputs that are there already")
-    return task_config(task, [*overrides, *overrides_of({"options.data": data})])
+    refuse_unread(overrides, UNREAD, READER)
+    section = task_config(task, [*overrides, *overrides_of({"options.data": data})])
+    refuse_unread_rewards(reward_overrides(overrides), section, READER)
+    return section
 
 
 def refuse_unknown_split(task: Task, split: str) -> None:

@@ -56,8 +56,9 @@ def checkpoint_lines(config: Config, stages: Sequence[StagePlan], folder: Path |
 def free_room(folder: Path) -> int:
     """Bytes that the disk of a folder, which need not exist yet, has for checkpoints: free, or held by those of an earlier run
     in the folder, which make room for new ones."""
-    place = next(p for p in (folder, *folder.absolute().parents) if p.exists())
-    held = [p.lstat() for p in (folder / CHECKPOINTS).glob("step_*/**/*")]
+    checkpoints = folder / CHECKPOINTS  # a folder, or a link to one on another disk
+    place = next(p for p in (checkpoints, folder, *folder.absolute().parents) if p.exists())
+    held = [p.lstat() for p in checkpoints.glob("step_*/**/*")]
     return shutil.disk_usage(place).free + sum(status.st_size for status in held)
 
 

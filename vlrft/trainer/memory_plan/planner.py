@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vlrft.algorithms import find_algorithm
+from vlrft.algorithms import Algorithm, find_algorithm
 from vlrft.config import Config, PolicyConfig, StageConfig
 from vlrft.engine import find_engine, rank_memory
 from vlrft.evaluation.evaluate import chunk_size
@@ -166,7 +166,7 @@ def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: i
     )
     sampled = algorithm.answers == "sampled"
     rows = prompts.largest_shard(stage.prompts_per_step, ranks)
-    trained, group = prompts.by_context(rows, rollout.group_size if sampled else 1)
+    trained, group = prompts.by_context(rows, most_rollouts(algorithm, rollout.group_size))
     return StepWork(
         prompts=trained,
         group=group,
@@ -180,6 +180,15 @@ def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: i
         prefetch=config.prefetch_threads > 0,
         distinct_images=prompts.samples,
     )
+
+
+def most_rollouts(algorithm: Algorithm, group_size: int) -> int:
+    """The most rollouts of a group that are trained on: sampled ones, stored ones and a gold answer that join them."""
+    if algorithm.answers != "sampled":
+        return 1
+    stored = 0 if algorithm.replay is None else algorithm.replay.add
+    gold = algorithm.inject is not None and not algorithm.inject.replace
+    return group_size + stored + gold
 
 
 def evaluation_work(config: Config, prompts: TaskPrompts, ranks: int) -> RolloutWork:

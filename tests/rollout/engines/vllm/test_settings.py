@@ -35,6 +35,11 @@ def test_it_is_chosen_by_name_and_streams() -> None:
     ("settings", "mistake"),
     [
         ({"urls": [URL], "python": "/p"}, "these servers run already, so python cannot be chosen"),
+        ({"urls": [URL], "max_images": 4, "max_restarts": 0}, "so max_images, max_restarts cannot"),
+        (
+            {"python": "/p", "command": ["serve"]},
+            "command: starts the servers by itself, so python",
+        ),
         ({"urls": ["node7:8000"]}, "'node7:8000' is no address such as"),
         ({"urls": [URL, URL]}, "given twice"),
         ({"servers": 2, "devices": ["0"]}, "devices: 1 for 2 servers"),

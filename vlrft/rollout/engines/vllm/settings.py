@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Literal
 
 from vlrft.config import strict
 from vlrft.schema.ranges import Natural, Positive, PositiveFloat, Seconds
+
+# settings of servers that vlrft starts
+OF_STARTED = ("python", "command", "arguments", "devices", "servers", "max_images", "max_restarts")
 
 
 @strict
@@ -28,7 +32,7 @@ class Settings:
     context: Positive | None = None
     """The most tokens of a prompt with its completion on the servers; null: as many as the run needs."""
     max_images: Positive = 16
-    """The most images in a prompt."""
+    """The most images in a prompt, of servers that vlrft starts."""
     sleep: bool = False
     """The servers free their GPU memory while the policy is trained, for servers on the trainer's own GPUs."""
     transfer: Literal["file", "broadcast", "ipc"] = "file"
@@ -59,15 +63,19 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.urls:
-            own = {"python": None, "command": (), "arguments": (), "devices": (), "servers": 1}
-            if given := [name for name, default in own.items() if getattr(self, name) != default]:
+            default = {field.name: field.default for field in fields(self)}
+            if chosen := [name for name in OF_STARTED if getattr(self, name) != default[name]]:
                 raise ValueError(
-                    f"urls: these servers run already, so {', '.join(given)} cannot be chosen; leave out one or the other"
+                    f"urls: these servers run already, so {', '.join(chosen)} cannot be chosen; leave out one or the other"
                 )
             if wrong := [url for url in self.urls if not url.startswith(("http://", "https://"))]:
                 raise ValueError(f"urls: {wrong[0]!r} is no address such as http://node7:8000")
             if len(set(self.urls)) < len(self.urls):
                 raise ValueError("urls: an address is given twice")
+        if self.command and self.python is not None:
+            raise ValueError(
+                "command: starts the servers by itself, so python has no effect; leave out one or the other"
+            )
         if self.devices and len(self.devices) != self.servers:
             raise ValueError(
                 f"devices: {len(self.devices)} for {self.servers} servers; give one for each"
