@@ -25,7 +25,8 @@ def test_a_combination_trains(name: str, tmp_path: Path, monkeypatch: pytest.Mon
     write_files(PAGE, tmp_path)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     monkeypatch.chdir(tmp_path)
-    assert main(["train", name, *SHORT_RUN, "--out", "run"]) == 0
+    larger = [item.replace("group_size=2", "group_size=6") for item in SHORT_RUN]  # four are kept
+    assert main(["train", name, *larger, "--out", "run"]) == 0
     assert (tmp_path / "run" / "report.html").exists()
 
 
