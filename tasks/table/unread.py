@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 
 from vlrft.data import Row
+from vlrft.schema.changed_settings import changed_settings
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.box_options import BOUNDS
 
@@ -20,25 +20,26 @@ OF_PREPARED = ("data", "answer", "thought", "prompt", "system", "boxes", *BOUNDS
 def find_unread(kind: AnswerKind, options: Options) -> list[str]:
     """A line for each option that has a value and that answers of this kind do not read."""
     names = dict.fromkeys(name for other in kinds().values() for name in other.options)
+    changed = changed_settings(options)
     lines = [
         f"options.{name}: has no effect with answer: {kind.name}; it is of answer: "
         + ", ".join(other.name for other in kinds().values() if name in other.options)
         for name in names
-        if name not in kind.options and name in _set_options(options)
+        if name not in kind.options and name in changed
     ]
     if options.boxes != "resized" and options.box_unit != "resized":
         lines += [
             f"options.{name}: has no effect without boxes: resized or box_unit: resized; leave it out, or set policy.{name} for "
             "the size of the images"
             for name in BOUNDS
-            if name in _set_options(options)
+            if name in changed
         ]
     return lines
 
 
 def refuse_unread(rows: Iterable[Row], split: str, options: Options) -> Iterator[Row]:
     """The rows of a prepared split. Raises ConfigError for options that were read when they were prepared."""
-    unread = [name for name in _set_options(options) if name not in OF_PREPARED]
+    unread = [name for name in changed_settings(options) if name not in OF_PREPARED]
     if unread:
         listed = ", ".join(f"options.{name}" for name in unread)
         has = "have" if len(unread) > 1 else "has"
@@ -49,9 +50,3 @@ def refuse_unread(rows: Iterable[Row], split: str, options: Options) -> Iterator
             ]
         )
     yield from rows
-
-
-def _set_options(options: Options) -> list[str]:
-    """The names of the options that have another value than unless given."""
-    plain = Options()
-    return [f.name for f in fields(options) if getattr(options, f.name) != getattr(plain, f.name)]

@@ -193,7 +193,9 @@ def test_a_run_that_is_refused_for_its_memory_resumes_with_the_setting_of_the_re
     config: Config, out: Path
 ) -> None:
     start(config, out)
-    start(replace(config, memory_check=False), out, resume=True)
+    unchecked = replace(config, memory_check=False)
+    start(unchecked, out, resume=True)
+    assert load_config(out / "config.yaml") == unchecked
 
 
 def test_a_folder_that_a_file_system_makes_is_empty(config: Config, out: Path) -> None:

@@ -24,13 +24,13 @@ from typing import Any, NoReturn
 from vlrft.cli.arguments import COMMANDS
 from vlrft.cli.crash_report import write_crash_report
 from vlrft.cli.cuda_allocator import choose_allocator
-from vlrft.cli.run_folder import run_folder
 from vlrft.cli.signals import handled_signals
 from vlrft.config.foreign_names import key_of_foreign, option_of_foreign
 from vlrft.config.shipped import package_version
 from vlrft.distributed.interrupts import Interrupted
 from vlrft.plugins.attribution import describe_raise
 from vlrft.plugins.names import did_you_mean
+from vlrft.reporting.run_folder.names import default_folder
 from vlrft.schema.errors import VlrftError
 from vlrft.schema.terminal import guarded_streams
 
@@ -235,7 +235,7 @@ def _run_folder(args: argparse.Namespace | None) -> Path | None:
     out, config = getattr(args, "out", None), getattr(args, "config", None)
     if out is None and (config is None or not hasattr(args, "out")):
         return None
-    return run_folder(out, str(config))
+    return out or default_folder(str(config))
 
 
 def _first_line(error: BaseException) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vlrft.config.errors import shorten
+from vlrft.schema.changed_settings import changed_settings
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
-def refuse_idle(settings: object, *names: str, beside: str, unless: str) -> None:
+def refuse_idle(settings: DataclassInstance, *names: str, beside: str, unless: str) -> None:
     """Raises ValueError for those of the settings `names` that differ from their defaults, as they have no effect.
 
     `beside`: the settings that make them idle, such as `wrong: mean`; `unless`: those with which they have an effect.
     """
-    assert dataclasses.is_dataclass(settings)
-    idle: dict[str, Any] = {
-        f.name: getattr(settings, f.name)
-        for f in dataclasses.fields(settings)
-        if f.name in names and getattr(settings, f.name) != f.default
-    }
+    idle = {k: v for k, v in changed_settings(settings).items() if k in names}
     if idle:
         listed = " and ".join(shorten(f"{name}: {value}") for name, value in idle.items())
         verb, them = ("has", "it") if len(idle) == 1 else ("have", "them")

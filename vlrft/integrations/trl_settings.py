@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from vlrft.algorithms import Algorithm
+from vlrft.schema.changed_settings import changed_settings
 
 # Settings of TRL's loss, which is not computed: they would silently do nothing.
 LOSS_SETTINGS = (
@@ -39,9 +39,9 @@ def _algorithm_refusals(algorithm: Algorithm) -> list[str]:
 
 def _settings_refusals(algorithm: Algorithm, args: Any) -> list[str]:
     lines: list[str] = []
-    defaults = {f.name: f.default for f in fields(args)}
+    changed = changed_settings(args)
     for name in LOSS_SETTINGS:
-        if name in defaults and getattr(args, name) != defaults[name]:
+        if name in changed:
             lines.append(
                 f"{name}: belongs to TRL's loss and would do nothing; set it in `algorithm`"
             )

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
 from vlrft.policy.adapter_files import Adapter
 from vlrft.policy.adapters import base_of, load_adapter
@@ -32,6 +32,7 @@ from vlrft.policy.pretrained import load_model, load_tokenizer, stored_dtype
 from vlrft.policy.quantization import NF4
 from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.policy.trainable import add_lora, freeze, without_adapters
+from vlrft.schema.changed_settings import changed_settings
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import load_image_processor, load_video_processor, prepare_torchvision
 
@@ -122,9 +123,8 @@ def vision_warning(config: PolicyConfig, chat: Chat) -> str | None:
     """A warning where the config bounds pixels, or gives a vision model sizes, and the policy takes text only; None elsewhere."""
     keys = [f"policy.{key}" for key in BOUNDS if getattr(config, key) is not None]
     if config.build is not None:
-        default = BuildConfig()
-        changed = [k for k in VISION_SIZES if getattr(config.build, k) != getattr(default, k)]
-        keys += [f"policy.build.{key}" for key in changed]
+        changed = changed_settings(config.build)
+        keys += [f"policy.build.{key}" for key in VISION_SIZES if key in changed]
     if chat.pixels is not None or not keys:
         return None
     return f"the policy takes text only: {', '.join(keys)} {'have' if len(keys) > 1 else 'has'} no effect"

@@ -1,4 +1,4 @@
-"""What may differ between the config that a run started with and the one that it resumes with."""
+"""Refusal of changes between the config that a run started with and the one that it resumes with."""
 
 from __future__ import annotations
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from vlrft.schema import DataError, Resize
+from vlrft.schema.changed_settings import changed_settings
 from vlrft.schema.ranges import Positive
 from vlrft.vision.boxes import THOUSAND, Box, rescale, resized_size, round_box
 
@@ -36,11 +37,10 @@ class BoxOptions:
             )
         if self.boxes == "resized" or self.bounds_of_data:
             return
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in BOUNDS and value != field.default:
+        for name, value in changed_settings(self).items():
+            if name in BOUNDS:
                 raise ValueError(
-                    f"{field.name} {value}: has no effect with boxes: {self.boxes}; leave it out, or set policy.{field.name} "
+                    f"{name} {value}: has no effect with boxes: {self.boxes}; leave it out, or set policy.{name} "
                     "for the size of the images"
                 )
 

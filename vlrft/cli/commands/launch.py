@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from vlrft.cli.run_folder import run_folder
 from vlrft.config.load import load_config
 from vlrft.config.overrides import overrides_of
 from vlrft.distributed.interrupts import Interrupted, signal_of
-from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
+from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST, default_folder
 from vlrft.schema.errors import ConfigError
 
 
@@ -26,6 +25,6 @@ def run(args: argparse.Namespace) -> int:
     try:
         return launch(command, ranks)
     except KeyboardInterrupt as e:  # a second signal: the ranks could not say it
-        last = run_folder(args.out, args.config) / CHECKPOINTS / LAST
+        last = (args.out or default_folder(args.config)) / CHECKPOINTS / LAST
         checkpoint = last.resolve().name if last.is_dir() else "none"
         raise Interrupted(signal_of(e), f"stopped at once; last checkpoint: {checkpoint}") from None

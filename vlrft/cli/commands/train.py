@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from vlrft.cli.run_folder import run_folder
 from vlrft.config.load import load_config
+from vlrft.reporting.run_folder.names import default_folder
 
 EARNED_NOTHING = 3  # exit code
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
             run.log.message(line)
 
     transformers_logging.disable_progress_bar()  # it would break the run's own progress line
-    out = run_folder(args.out, args.config)
+    out = args.out or default_folder(args.config)
     result = train(config, out=out, resume=args.resume, overwrite=args.overwrite, announce=announce)
     watched = config.log.zero_reward_steps > 0 and not config.permute_rewards
     code = EARNED_NOTHING if result.earned_nothing and watched else 0

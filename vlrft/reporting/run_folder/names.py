@@ -69,6 +69,11 @@ INERT = re.compile(r"lost\+found|\.DS_Store|Thumbs\.db|\.nfs[0-9A-Fa-f]+|\.git(k
 """Names that file systems and tools leave in any folder; they are neither counted nor removed."""
 
 
+def default_folder(config: str | Path) -> Path:
+    """The folder of a run that is given none: that of its config's name below `runs`."""
+    return Path("runs", Path(config).stem.replace(":", "_"))
+
+
 def is_checkpoint_file(name: str, listed: frozenset[str]) -> bool:
     """Whether a checkpoint's file, relative to the checkpoint, was written with it. `listed`: see `listed_files`."""
     return name in listed or MODEL_FILES.fullmatch(name) is not None

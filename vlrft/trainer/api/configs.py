@@ -39,11 +39,6 @@ def override_texts(overrides: Overrides) -> list[str]:
     return [override_of(key, _plain(value, key)) for key, value in overrides.items()]
 
 
-def name_of(config: ConfigLike) -> str | None:
-    """The name of a config that has a file."""
-    return Path(config).stem if isinstance(config, str | Path) else None
-
-
 def _plain(value: Any, at: str) -> Any:
     """The value as YAML would give it: paths as text, tuples as lists. Raises ConfigError for anything else."""
     if value is None or isinstance(value, bool | int | float | str):

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vlrft.reporting.run_folder.names import default_folder
 from vlrft.reporting.run_result import RunResult
 from vlrft.schema.errors import ConfigError
-from vlrft.trainer.api.configs import ConfigLike, name_of, read_config
+from vlrft.trainer.api.configs import ConfigLike, read_config
 from vlrft.trainer.api.quiet import quiet_transformers
 from vlrft.trainer.callbacks import Callback
 
@@ -49,12 +50,11 @@ def train(
 
     settings = read_config(config, overrides)
     if out is None:
-        name = name_of(config)
-        if name is None:
+        if not isinstance(config, str | Path):
             raise ConfigError(
                 ["out: give the run's folder; this config has no name to make one from"]
             )
-        out = Path("runs") / name
+        out = default_folder(config)
     with quiet_transformers():
         return train_config(
             settings,

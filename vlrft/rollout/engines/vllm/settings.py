@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Literal
 
 from vlrft.config import strict
+from vlrft.schema.changed_settings import changed_settings
 from vlrft.schema.ranges import Natural, Positive, PositiveFloat, Seconds
 
 # settings of servers that vlrft starts
@@ -63,8 +63,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.urls:
-            default = {field.name: field.default for field in fields(self)}
-            if chosen := [name for name in OF_STARTED if getattr(self, name) != default[name]]:
+            changed = changed_settings(self)
+            if chosen := [name for name in OF_STARTED if name in changed]:
                 raise ValueError(
                     f"urls: these servers run already, so {', '.join(chosen)} cannot be chosen; leave out one or the other"
                 )
