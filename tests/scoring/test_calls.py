@@ -205,12 +205,14 @@ def test_asynchronous_rewards_share_one_loop_and_work_inside_another() -> None:
 def test_a_call_that_fails_in_a_worker_fails_the_step_or_counts_zero(
     rewards: Any, name: str, message: str
 ) -> None:
-    settings = {"workers": 2, "time_limit": 0.5}
+    # a busy machine may hold up a call that does not hang
+    settings = {"workers": 2, "time_limit": 0.5 if name == "hangs" else 30.0}
     with pytest.raises(RewardError, match=re.escape(message)):
         score_groups(HANGING, rewards(name, **settings))
     scored = flat(score_groups(HANGING, rewards(name, "right", **settings, on_error="zero")))
     assert [r.scores[name] for r in scored] == [1, 1, 1, 0]
-    assert [list(r.errors) for r in scored] == [[], [], [], [name]]
+    assert [r.errors for r in scored[:-1]] == [{}, {}, {}]
+    assert list(scored[-1].errors) == [name]
     assert message in scored[-1].errors[name]
 
 
