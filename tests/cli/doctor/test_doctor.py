@@ -178,7 +178,10 @@ def test_a_plan_from_the_longest_prompt_says_so(folder: Path, no_hub: None) -> N
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
-def test_every_shipped_config_has_a_plan_or_names_what_is_missing(path: Path, no_hub: None) -> None:
+def test_every_shipped_config_has_a_plan_or_names_what_is_missing(
+    path: Path, no_hub: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the working directory may have the model of `make demo-text`
     config = load_config(path)
     if config.policy.build is not None:
         plans = Planner(config, "cpu").plans(config)
